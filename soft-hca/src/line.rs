@@ -373,7 +373,8 @@ pub struct RecordArgs {
     /// How much each process may write down before it is read, in bytes [default: 67108864]
     #[arg(long, value_name = "BYTES")]
     pub limit: Option<u64>,
-    /// Look also whether buffers of sends are changed too early, for `soft-hca check --record`
+    /// Look also whether buffers of sends are changed too early, and hold back some RDMA writes to see who watches
+    /// its memory, for `soft-hca check --record`
     #[arg(long)]
     pub buffers: bool,
     /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]

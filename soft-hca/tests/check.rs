@@ -11,9 +11,11 @@ use programs::{LIMIT, assert_has, comes_about, compile, compile_with, installed,
 use serde_json::Value;
 
 const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistakes.c");
+/// The same of connections by the connection manager.
+const MANAGED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/managed.c");
 
 /// The rules with a case that is called so.
-const RULES: [&str; 18] = [
+const RULES: [&str; 19] = [
     "receive-late",
     "buffer-early",
     "overlap",
@@ -26,6 +28,7 @@ const RULES: [&str; 18] = [
     "arm-order",
     "leaked",
     "read-depth",
+    "polled-memory",
     "timers",
     "after-error",
     "state",
@@ -65,6 +68,8 @@ fn found(place: &Place, line: &str) -> (i32, BTreeSet<String>) {
     let file = place.file("findings");
     let output = file.to_str().unwrap();
     let (status, text) = check(place, &["--format", "json", "-o", output], line);
+    // Shown if the test fails: what went wrong in the program.
+    println!("`{line}`: {text}");
     let findings = fs::read_to_string(&file).unwrap_or_else(|_| panic!("`{line}`: {text}"));
     let findings: Vec<Value> = serde_json::from_str(&findings).unwrap();
     (status, findings.iter().map(|finding| finding["rule"].as_str().unwrap().into()).collect())
@@ -78,6 +83,9 @@ fn each_mistake_and_its_cure() {
     let place = Place::new("check");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     mistakes_and_cures(&place, &program);
+    let Some(managed) = compile(&place, MANAGED, &["rdmacm", "ibverbs"]) else { return };
+    mistake_and_cure(&place, &managed, "receive-late");
+    place.assert_gone();
 }
 
 /// The same programs in Rust.
@@ -87,18 +95,25 @@ fn each_mistake_in_rust_and_its_cure() {
         return;
     }
     let file = built("soft-hca-mistakes");
-    mistakes_and_cures(&Place::new("check-rust"), file.to_str().unwrap());
+    let (program, place) = (file.to_str().unwrap(), Place::new("check-rust"));
+    mistakes_and_cures(&place, program);
+    mistake_and_cure(&place, &format!("{program} receive-accepted"), "receive-late");
+    place.assert_gone();
 }
 
-/// Of each case what is found of the wrong program, and nothing of the corrected one.
+/// What is found of the wrong program of each case, and nothing of the corrected one.
 fn mistakes_and_cures(place: &Place, program: &str) {
     for (case, rule) in RULES.map(|rule| (rule, rule)).into_iter().chain(MORE) {
-        let wrong = found(place, &format!("{program} {case} wrong"));
-        assert_eq!(wrong, (FOUND, BTreeSet::from([rule.to_string()])), "{case}");
-        let right = found(place, &format!("{program} {case} right"));
-        assert_eq!(right, (0, BTreeSet::new()), "{case}, corrected");
+        mistake_and_cure(place, &format!("{program} {case}"), rule);
     }
-    place.assert_gone();
+}
+
+/// The same of one.
+fn mistake_and_cure(place: &Place, case: &str, rule: &str) {
+    let wrong = found(place, &format!("{case} wrong"));
+    assert_eq!(wrong, (FOUND, BTreeSet::from([rule.to_string()])), "{case}");
+    let right = found(place, &format!("{case} right"));
+    assert_eq!(right, (0, BTreeSet::new()), "{case}, corrected");
 }
 
 #[test]
@@ -162,6 +177,23 @@ fn findings_have_a_place_in_the_source() {
     place.assert_gone();
 }
 
+/// A receive that is in time, but was posted after the connection was accepted.
+#[test]
+fn a_receive_after_the_connection_was_accepted() {
+    let place = Place::new("check-accepted");
+    let Some(program) = compile_with(&place, MANAGED, &["rdmacm", "ibverbs"], &["-g"]) else {
+        return;
+    };
+    let (status, text) = check(&place, &[], &format!("{program} wrong"));
+    assert_eq!(status, FOUND, "{text}");
+    let what = ": the first receive was posted after the connection was accepted";
+    assert_has(
+        &text,
+        &["receive-late: managed[", what, "\n    in post_receive at ", "1 finding\n"],
+    );
+    place.assert_gone();
+}
+
 /// A record gives the same, and who fails by itself keeps its status.
 #[test]
 fn records_and_statuses() {
@@ -180,6 +212,31 @@ fn records_and_statuses() {
     );
     let (status, _) = check(&place, &[], "false");
     assert_eq!(status, 1);
+    place.assert_gone();
+}
+
+/// Who watches its memory is found in a record, if writes were held back in its run.
+#[test]
+fn a_watcher_in_a_record() {
+    if !polls_are_seen() {
+        return;
+    }
+    let place = Place::new("check-watcher");
+    let Some(program) = compile_with(&place, MISTAKES, &["ibverbs"], &["-g"]) else { return };
+    for (options, status) in [(&["--buffers"][..], FOUND), (&[], 0)] {
+        let mut command = place.command(&["record", "-o", "run.shr"]);
+        let command = command.args(options).args(["--", &program, "polled-memory", "wrong"]);
+        assert!(command.stderr(Stdio::null()).status().unwrap().success());
+        let output = place.command(&["check", "--record", "run.shr"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{options:?}: {text}");
+        if status == FOUND {
+            assert_has(&text, &["polled-memory: mistakes[", "\n    in write_number at "]);
+        }
+        let shown = place.command(&["show", "run.shr"]).output().unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout);
+        assert_eq!(shown.contains("holds it back to see who waits for it, for "), status == FOUND);
+    }
     place.assert_gone();
 }
 

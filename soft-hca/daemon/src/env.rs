@@ -156,6 +156,12 @@ impl Env for DaemonEnv {
         }
     }
 
+    fn trace_at(&self, t: u64, proc: u32, event: &Event, tail: &[u8]) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.trace_at(t, proc, event, tail);
+        }
+    }
+
     fn link_doorbell(&self, qpn: u32) {
         if let Some(link) = self.link.get() {
             link.doorbell_of(qpn);

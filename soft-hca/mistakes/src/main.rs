@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Two processes, a sender and a receiver. All ends well, and all is destroyed, in either way. The same
-//! programs in C are `tests/check/mistakes.c`.
+//! programs in C are `tests/check/mistakes.c` and those beside it.
 
+mod managed;
 mod process;
 mod side;
+mod writes;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -91,6 +93,7 @@ impl Case {
         let lkey = side.lkey();
         let send = |side: &Side, flags: u32| side.post(1, flags, lkey, None);
         match self.name.as_str() {
+            "polled-memory" => writes::take_turns(side, peer, true, self.is_wrong),
             "receive-late" => {
                 send(side, SIGNALED)?;
                 if self.is_wrong {
@@ -181,7 +184,10 @@ impl Case {
     }
 
     /// What the receiver does.
-    fn receives(&self, side: &mut Side) -> Result<()> {
+    fn receives(&self, side: &mut Side, peer: Remote) -> Result<()> {
+        if self.is("polled-memory") {
+            return writes::take_turns(side, peer, false, self.is_wrong);
+        }
         if self.is("state-peer") {
             side.step()?;
             return side.poll_good();
@@ -250,6 +256,10 @@ impl Case {
 
     /// One side, to its end; the sender's child is the receiver.
     fn side(&self, peer: UnixStream, receiver: Option<&Child>) -> Result<()> {
+        if self.is("receive-accepted") {
+            let is_sender = receiver.is_some();
+            return managed::side(self.choice(is_sender), peer, is_sender, self.is_wrong);
+        }
         let mut side = Side::new(self.choice(receiver.is_some()), peer)?;
         if receiver.is_some() && self.is_wrongly("state") {
             // It is refused in RESET, and this does not look.
@@ -278,7 +288,7 @@ impl Case {
                     side.await_step()?;
                 }
             }
-            None => self.receives(&mut side)?,
+            None => self.receives(&mut side, peer.remote)?,
         }
         if self.is_wrongly("rkey-stale") {
             side.deregister()?;

@@ -7,7 +7,7 @@ use std::os::raw::c_int;
 use std::os::unix::net::UnixStream;
 use std::ptr;
 
-use common::memory::{CArray, zeroed};
+use common::memory::{CArray, load, zeroed};
 use rdma_sys as sys;
 use sys::ibv_qp_attr_mask as mask;
 
@@ -70,11 +70,17 @@ pub struct Name {
     gid: [u8; 16],
 }
 
+/// Memory for a side, which is to be the first that a process allocates. Later the library may take it from its heap,
+/// where it shares pages with other memory: with `ibv_fork_init` a child would not have these either.
+pub fn allocate() -> Result<CArray<u8>> {
+    let memory = CArray::calloc(DEPTH * BYTES);
+    memory.map_err(|_| Error("calloc", io::ErrorKind::OutOfMemory.into()))
+}
+
 impl Side {
     /// A side with a queue pair that is not connected.
     pub fn new(choice: Choice, peer: UnixStream) -> Result<Self> {
-        let memory = CArray::calloc(DEPTH * BYTES)
-            .map_err(|_| Error("calloc", io::ErrorKind::OutOfMemory.into()))?;
+        let memory = allocate()?;
         // SAFETY: the number of devices is not asked for.
         let devices = unsafe { sys::ibv_get_device_list(ptr::null_mut()) };
         check(!devices.is_null(), "ibv_get_device_list")?;
@@ -86,6 +92,18 @@ impl Side {
         check(!context.is_null(), "ibv_open_device")?;
         // SAFETY: came from the library, and nobody uses it any more.
         unsafe { sys::ibv_free_device_list(devices) };
+        // SAFETY: what is given, and what the attributes name, is alive.
+        let create = |pd, init: &mut _| unsafe { sys::ibv_create_qp(pd, init) };
+        Self::within(context, memory, (choice, peer), create)
+    }
+
+    /// The same on an open device, with a queue pair that is created in this way.
+    pub fn within(
+        context: *mut sys::ibv_context,
+        memory: CArray<u8>,
+        (choice, peer): (Choice, UnixStream),
+        create_qp: impl FnOnce(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
+    ) -> Result<Self> {
         // SAFETY: the context is open.
         let pd = unsafe { sys::ibv_alloc_pd(context) };
         check(!pd.is_null(), "ibv_alloc_pd")?;
@@ -114,9 +132,8 @@ impl Side {
         let mut init: sys::ibv_qp_init_attr = zeroed();
         (init.send_cq, init.recv_cq) = (side.cq, side.cq);
         (init.qp_type, init.cap) = (sys::ibv_qp_type::IBV_QPT_RC, choice.caps);
-        // SAFETY: what the attributes name is alive.
-        side.qp = unsafe { sys::ibv_create_qp(pd, &mut init) };
-        check(!side.qp.is_null(), "ibv_create_qp")?;
+        side.qp = create_qp(pd, &mut init);
+        check(!side.qp.is_null(), "a queue pair")?;
         Ok(side)
     }
 
@@ -250,13 +267,44 @@ impl Side {
         check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
     }
 
-    /// Whether a completion is there that is a success, if one is there.
-    pub fn poll_once(&self) -> Result<Option<bool>> {
+    /// Writes a number, from the first byte of its memory, to the second buffer of the peer's; with immediate
+    /// data if that is to tell of it.
+    pub fn write(&self, number: u8, to: Remote, tells: bool) -> Result<()> {
+        self.memory[0].set(number);
+        let addr = self.memory.addr() as u64;
+        let mut sge = sys::ibv_sge { addr, length: 1, lkey: self.lkey() };
+        let mut wr: sys::ibv_send_wr = zeroed();
+        (wr.wr_id, wr.sg_list, wr.num_sge) = (1000 + u64::from(number), &raw mut sge, 1);
+        wr.opcode = match tells {
+            true => sys::ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
+            false => sys::ibv_wr_opcode::IBV_WR_RDMA_WRITE,
+        };
+        wr.send_flags = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+        wr.wr.rdma = sys::rdma_t { remote_addr: to.address + BYTES as u64, rkey: to.rkey };
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair is alive; request and element are read during the call, and the memory is
+        // registered as long as this value lives.
+        check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
+    }
+
+    /// The number that the peer has written last.
+    pub fn written(&self) -> u8 {
+        load(&self.memory[BYTES])
+    }
+
+    /// The number of a request that has completed, and whether that is a success, if there is one.
+    pub fn poll_number(&self) -> Result<Option<(u64, bool)>> {
         let mut wc: sys::ibv_wc = zeroed();
         // SAFETY: the queue is alive, and there is room for one completion.
         let found = unsafe { sys::ibv_poll_cq(self.cq, 1, &mut wc) };
         check(found >= 0, "ibv_poll_cq")?;
-        Ok((found > 0).then_some(wc.status == sys::ibv_wc_status::IBV_WC_SUCCESS))
+        let is_good = wc.status == sys::ibv_wc_status::IBV_WC_SUCCESS;
+        Ok((found > 0).then_some((wc.wr_id, is_good)))
+    }
+
+    /// Whether a completion is there that is a success, if one is there.
+    pub fn poll_once(&self) -> Result<Option<bool>> {
+        Ok(self.poll_number()?.map(|(_, is_good)| is_good))
     }
 
     /// One completion, whatever its status.
@@ -322,9 +370,11 @@ impl Side {
     pub fn destroy_queues(&self, is_stuck: bool) -> Result<()> {
         // SAFETY: the queue pair is alive, and nobody uses it any more.
         check(unsafe { sys::ibv_destroy_qp(self.qp) } == 0, "ibv_destroy_qp")?;
-        if is_stuck {
-            return Ok(());
-        }
+        if is_stuck { Ok(()) } else { self.destroy_cq() }
+    }
+
+    /// Destroys the completion queue, whose queue pair is gone.
+    pub fn destroy_cq(&self) -> Result<()> {
         // SAFETY: its queue pair is gone.
         check(unsafe { sys::ibv_destroy_cq(self.cq) } == 0, "ibv_destroy_cq")?;
         if self.channel.is_null() {
@@ -335,11 +385,16 @@ impl Side {
         check(error == 0, "ibv_destroy_comp_channel")
     }
 
-    /// Undoes the rest.
-    pub fn close(mut self) -> Result<()> {
+    /// Undoes the rest, but does not close the device.
+    pub fn deallocate(&mut self) -> Result<()> {
         self.deregister()?;
         // SAFETY: what was made in it is gone.
-        check(unsafe { sys::ibv_dealloc_pd(self.pd) } == 0, "ibv_dealloc_pd")?;
+        check(unsafe { sys::ibv_dealloc_pd(self.pd) } == 0, "ibv_dealloc_pd")
+    }
+
+    /// Undoes all of the rest.
+    pub fn close(mut self) -> Result<()> {
+        self.deallocate()?;
         // SAFETY: nobody uses the context any more.
         check(unsafe { sys::ibv_close_device(self.context) } == 0, "ibv_close_device")
     }

@@ -173,6 +173,11 @@ pub enum Reason {
         /// Why not.
         why: Lost,
     },
+    /// Nothing is wrong: it is put off to see whether somebody waits for it without a call.
+    Held {
+        /// Nanoseconds for which it is put off at least.
+        duration: u64,
+    },
     /// Another check.
     Other {
         /// Which, in a few words.
@@ -304,6 +309,7 @@ impl Reason {
             Self::Flushed => "the queue pair is in the error state",
             Self::Refused { .. } => "the peer on another host has refused it",
             Self::NotTaken { .. } => "nobody takes the datagram",
+            Self::Held { .. } => "soft-hca holds it back to see who waits for it",
             Self::Other { .. } => "another check has failed",
         }
     }
@@ -362,6 +368,7 @@ impl fmt::Display for Reason {
             }
             Self::CqFull { cq, .. } => write!(f, ": cq {cq}"),
             Self::NotTaken { why } => write!(f, ": {why}"),
+            Self::Held { duration: ns } => write!(f, ", for {}", duration(*ns)),
             Self::Unmapped { .. } | Self::Flushed => Ok(()),
         }
     }

@@ -10,7 +10,7 @@
 
 #include <sys/wait.h>
 
-enum { MESSAGE = 8, FEW = 8, MANY = 12 };
+enum { MESSAGE = 8, FEW = 8, MANY = 12, ROUNDS = 192 };
 
 static struct side side;
 static const char *rule;
@@ -109,11 +109,69 @@ static void reuse_buffer(void)
         check(!munmap(side.memory, DEPTH * BYTES), "munmap");
 }
 
+/* The receive in which the peer's writes with immediate data are told of, and how many writes and receives are done. */
+enum { TOLD = 2 };
+static unsigned done[2];
+
+/* Until so many writes, or receives, have completed. */
+static void until_done(int is_receive, unsigned count)
+{
+    while (done[is_receive] < count) {
+        int status;
+        uint64_t number = poll_one(&side, &status);
+        check(status == IBV_WC_SUCCESS, "a completion");
+        done[number == TOLD]++;
+    }
+}
+
+/* Writes a number, from the first byte of our memory, to the second buffer of the peer's. */
+static void write_number(struct name peer, unsigned char number)
+{
+    side.memory[0] = number;
+    struct ibv_sge sge = {(uintptr_t)side.memory, 1, side.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 1000 + number, .sg_list = &sge, .num_sge = 1,
+                             .opcode = is_wrong ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {peer.address + BYTES, peer.rkey}}, *bad;
+    check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
+}
+
+/* Until the peer has written a number to our memory. */
+static void await_number(unsigned char number)
+{
+    volatile unsigned char *byte = side.memory + BYTES;
+    if (is_wrong) {
+        while (*byte != number)
+            ;
+    } else {
+        until_done(1, number);
+        check(*byte == number, "the number");
+        post_receive(&side, TOLD);
+    }
+}
+
+/* The sides write numbers to each other's memory in turn. A write of ours was polled when the next one is posted. */
+static void writes(struct name peer, int is_first)
+{
+    for (unsigned number = 1; number <= ROUNDS; number++) {
+        if (is_first)
+            write_number(peer, number);
+        await_number(number);
+        until_done(0, is_first ? number : number - 1);
+        if (!is_first)
+            write_number(peer, number);
+    }
+    until_done(0, ROUNDS);
+}
+
 static void sends(struct name peer, pid_t receiver)
 {
     uint32_t lkey = side.mr->lkey;
     int status;
-    if (is("receive-late")) {
+    if (is("polled-memory")) {
+        post_receive(&side, TOLD);
+        step();
+        writes(peer, 1);
+    } else if (is("receive-late")) {
         send_message(0, 1, IBV_SEND_SIGNALED, lkey);
         if (is_wrong)
             until_not_ready();
@@ -226,12 +284,19 @@ static void end_child(void)
         check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
 }
 
-static void receives(void)
+static void receives(struct name peer)
 {
     int count = is("unsignaled-run") || is("queue-full") ? MANY : is("cq-full") ? 6 : 2;
     if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index")
         || is("unacked") || !strncmp(rule, "fork", 4) || is("state"))
         count = 1;
+    if (is("polled-memory")) {
+        post_receive(&side, TOLD);
+        step();
+        await();
+        writes(peer, 0);
+        return;
+    }
     if (is("state-peer")) {
         step();
         poll_good(&side);
@@ -313,7 +378,7 @@ int main(int count, char **arguments)
         if (is_wrongly("receive-late") || is_wrongly("state-peer"))
             await();
     } else {
-        receives();
+        receives(peer);
     }
     if (is_wrongly("rkey-stale")) {
         check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");

@@ -143,13 +143,14 @@ entry! {
         /// What has gone wrong, and was put right or not.
         pub events: Events,
 
-        // Of programs that are run strictly, see `engine::strict`
-        /// What the choices are made by; 0 if the queue pair is served as soon as possible.
+        // Of requests that are put off, see `engine::strict` and `engine::held`
+        /// What the choices are made by if the program is run strictly; otherwise 0.
         pub strict_seed: AtomicU64,
         /// How many choices have been made.
-        pub strict_choices: AtomicU32,
-        /// `CLOCK_MONOTONIC` nanoseconds until which the request at the head is put off; 0 if it is not.
-        pub strict_due_ns: AtomicU64,
+        pub put_off_choices: AtomicU32,
+        /// `CLOCK_MONOTONIC` nanoseconds until which the request at the head is put off; 0 if it is not. The lowest bit
+        /// is no part of that: see `engine::held`.
+        pub put_off_until_ns: AtomicU64,
 
         // Traced
         /// The next send work request to be traced.

@@ -10,7 +10,8 @@ pub enum Scope {
     All = 0,
     /// What goes wrong, and what is needed to tell of it.
     Failures = 1,
-    /// All that happens, and which sends' buffers have changed before their completions were polled.
+    /// All that happens, and what can be seen of it only by looking: which sends' buffers have changed before their
+    /// completions were polled, and who waits for an RDMA write that is held back.
     Buffers = 2,
 }
 

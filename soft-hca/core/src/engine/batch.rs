@@ -215,7 +215,8 @@ impl<'a> Actor<'a> {
         only: Option<&Message>,
         is_read: bool,
     ) -> Result<(), Fault> {
-        if batch.local.bytes() == 0 || only.is_some_and(|message| message.is_lost) {
+        let is_lost = only.is_some_and(|message| message.is_lost);
+        if batch.local.bytes() == 0 || is_lost || self.is_shown(requester.qp) {
             return Ok(());
         }
         let pieces = only.map(|message| {

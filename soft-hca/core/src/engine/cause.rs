@@ -126,6 +126,11 @@ coded! {
         } = 15,
         /// Nobody takes a datagram.
         Lost(why: Lost) = 16,
+        /// It is put off on purpose, see `engine::held`.
+        Held {
+            /// For how many nanoseconds at least.
+            duration: u64,
+        } = 17,
     }
 }
 
@@ -275,6 +280,7 @@ mod tests {
             Cause::CqFull { is_requester: true, cq: 3 },
             Cause::Flushed,
             Cause::Refused { status: 10 },
+            Cause::Held { duration: 1 << 40 },
         ];
         let all = others
             .into_iter()

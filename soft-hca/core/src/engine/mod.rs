@@ -15,6 +15,7 @@
 //! | `atomic`, `placement`, `window`, `datagram` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c`, `rxe_recv.c` |
 //! | `locking`, `quiesce` | who waits for whom | |
 //! | `strict` | programs that are served as late as is legal | |
+//! | `held` | RDMA writes that are held back to see who waits for them | |
 //! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
 //! | `incoming` | a message that goes into a receive work request, in parts | `rxe_resp.c` |
@@ -68,6 +69,7 @@ mod deferred;
 mod eager;
 mod flush;
 mod futex;
+mod held;
 mod helper;
 mod incoming;
 mod locking;

@@ -138,11 +138,16 @@ impl<'a> Actor<'a> {
         } else {
             None
         };
+        match self.held(&requester, limit, deferred) {
+            None => return NextStep::Ends,
+            Some(at_once) => limit = at_once,
+        }
         match self.execute(&requester, limit, deferred) {
             Ok(count) => {
                 if qp.wait.load(Acquire) != 0 {
                     qp.wait.store(0, Release);
                 }
+                self.is_held_no_more(qp);
                 *left -= count.min(*left);
                 if current == state::SQD {
                     drained(qp, qpn, deferred);

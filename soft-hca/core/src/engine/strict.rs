@@ -49,7 +49,7 @@ type Delays = [(u64, u64); 3];
 
 /// The next choice of a queue pair: a number below a limit.
 fn choose(qp: &Qp, limit: u64) -> u64 {
-    let number = qp.strict_choices.fetch_add(1, AcqRel);
+    let number = qp.put_off_choices.fetch_add(1, AcqRel);
     let seed = qp.strict_seed.load(Acquire);
     Random::new(seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(limit)
 }
@@ -68,7 +68,8 @@ fn delay(qp: &Qp, kind: u32) -> u64 {
     least
 }
 
-fn is_strict(qp: &Qp) -> bool {
+/// Whether a queue pair's program is run strictly.
+pub(super) fn is_strict(qp: &Qp) -> bool {
     qp.strict_seed.load(Acquire) != 0
 }
 
@@ -87,17 +88,17 @@ impl<'a> Actor<'a> {
             return Some(limit);
         }
         let now = self.env.now_ns();
-        let mut due = qp.strict_due_ns.load(Acquire);
+        let mut due = qp.put_off_until_ns.load(Acquire);
         if due == 0 {
             due = now + delay(qp, requester.wqe(requester.head()).opcode);
             self.move_some(requester, deferred);
         }
         if now < due {
-            qp.strict_due_ns.store(due, Release);
+            qp.put_off_until_ns.store(due, Release);
             deferred.rescheduled.push((requester.qpn, due - now));
             return None;
         }
-        qp.strict_due_ns.store(0, Release);
+        qp.put_off_until_ns.store(0, Release);
         Some(limit.min(1 + choose(qp, TOGETHER) as u32))
     }
 

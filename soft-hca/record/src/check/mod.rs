@@ -11,6 +11,7 @@
 //! | `connection` | what comes too early in a connection |
 //! | `buffers` | who else writes to a process's memory |
 //! | `queues` | the rules about them |
+//! | `polled_memory` | who waits for RDMA writes by watching memory |
 //! | [`report`] | findings as text, JSON and SARIF |
 
 mod buffers;
@@ -19,6 +20,7 @@ mod events;
 mod fork;
 mod memory;
 mod objects;
+mod polled_memory;
 mod queue_pair;
 mod queues;
 pub mod report;
@@ -39,6 +41,7 @@ use connection::Connections;
 use events::Events;
 use fork::Fork;
 use objects::Objects;
+use polled_memory::PolledMemory;
 use queues::Queues;
 
 pub use rule::Rule;
@@ -102,6 +105,7 @@ pub struct Checker {
     fork: Fork,
     connections: Connections,
     queues: Queues,
+    polled_memory: PolledMemory,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
     /// The adapter whose limits the device has.
@@ -144,6 +148,7 @@ impl Checker {
         if !self.is_partial {
             self.objects.entry(entry, &mut found);
             self.connections.entry(entry, &mut found);
+            self.polled_memory.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
         self.fork.entry(entry, &mut found);

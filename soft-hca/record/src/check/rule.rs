@@ -110,6 +110,14 @@ rules! {
          IBV_WC_REM_INV_REQ_ERR",
         "exchange the limits when connecting, and take the smaller one"
     }
+    /// A program waits for an RDMA write by looking at its memory.
+    PolledMemory = "polled-memory" {
+        "what lies in the memory that an RDMA write is for is undefined until a completion tells of it: bytes may come \
+         in any order, and twice, so that those that are looked at are there before the others, or are \
+         written once more over what the program has put there",
+        "have the peer use a write with immediate data, or send a message behind the write, and wait for the \
+         completion; or ask ibv_query_qp_data_in_order whether the device does more than it has to"
+    }
     /// Timers that never end, where nobody notices a peer that is gone.
     Timers = "timers" {
         "with timeout 0 or rnr_retry 7 a request to a peer that is gone, or does not receive, never ends",

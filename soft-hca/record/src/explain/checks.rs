@@ -23,7 +23,7 @@ pub(super) fn side(reason: &Reason, subject: Side) -> &'static str {
         | Reason::Alignment { .. } => (Side::Responder, None),
         Reason::MessageTooLong { .. } => (Side::Requester, None),
         Reason::Malformed { side, .. } => (side.unwrap_or(Side::Requester), None),
-        Reason::Flushed | Reason::Other { .. } => return "on this side",
+        Reason::Flushed | Reason::Held { .. } | Reason::Other { .. } => return "on this side",
     };
     match (memory, subject) {
         (Some(Memory::Local), Side::Requester) => "in the sender's own scatter/gather list",
@@ -157,6 +157,7 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             "the receiver posts its receives too late or too few, and rnr_retry is not 7"
         }
         Reason::Refused { .. } => "a record of the other host says which check has failed there",
+        Reason::Held { .. } => "none: it is executed later",
         Reason::Other { .. } => "see the check",
     }
 }

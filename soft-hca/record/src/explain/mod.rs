@@ -140,6 +140,8 @@ impl Explainer {
                 problems.extend(self.waited_until(entry.t, "its process ended", is_its));
                 return problems;
             }
+            // Nothing is wrong with it.
+            What::Stalled { reason: Reason::Held { .. }, .. } => None,
             What::Stalled { qp, wr_id, reason } => {
                 self.stalls(entry, *qp, *wr_id, reason);
                 None

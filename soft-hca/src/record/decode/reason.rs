@@ -85,6 +85,7 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
             },
         },
         Cause::Refused { status } => Reason::Refused { status: status_name(status) },
+        Cause::Held { duration } => Reason::Held { duration },
     })
 }
 

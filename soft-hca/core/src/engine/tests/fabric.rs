@@ -112,9 +112,10 @@ impl Env for TestEnv {
         self.causes.lock().unwrap().extend(Cause::decode(tail));
     }
 
-    fn trace_at(&self, t: u64, _: u32, event: &Event, _: &[u8]) {
-        if let Event::ReceivePosted(posted) = *event {
-            self.receives.lock().unwrap().push((posted, Some(t)));
+    fn trace_at(&self, t: u64, proc: u32, event: &Event, tail: &[u8]) {
+        match *event {
+            Event::ReceivePosted(posted) => self.receives.lock().unwrap().push((posted, Some(t))),
+            _ => self.trace(proc, event, tail),
         }
     }
 }

@@ -23,6 +23,8 @@ mod errors;
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the targets do not"))]
 pub(crate) mod fabric;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod incoming;

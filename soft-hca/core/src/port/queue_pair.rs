@@ -12,7 +12,7 @@ use soft_hca_roce::transport::attributes::{Attributes, Mtu};
 use soft_hca_roce::transport::port::Busy;
 use soft_hca_roce::transport::{port, queue_pair};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
-use soft_hca_roce::wire::opcode::Service;
+use soft_hca_roce::wire::opcode::{Operation, Service};
 use soft_hca_roce::wire::packet::{Headers, Packet};
 
 use crate::port::packets::{Port, Tap};
@@ -99,10 +99,22 @@ impl QueuePair {
         (transport, sends, RemoteTarget { actor, qpn, kind: *kind, arriving })
     }
 
-    /// Handles packets of the peer.
-    pub fn receive(&mut self, actor: Actor<'_>, now: u64, packets: &[Packet<'_>]) {
+    /// Handles packets of the peer. The data of a read leaves before what has come behind the read is executed.
+    pub fn receive(
+        &mut self,
+        actor: Actor<'_>,
+        now: u64,
+        packets: &[Packet<'_>],
+        port: &Port<impl Tap>,
+    ) {
+        let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
-        transport.handle_packets(now, packets, &mut sends, &mut target);
+        let is_read =
+            |packet: &Packet<'_>| matches!(packet.headers.operation, Operation::ReadRequest(_));
+        for run in packets.split_inclusive(is_read) {
+            transport.send_data(BURST, &mut path_port, &mut target);
+            transport.handle_packets(now, run, &mut sends, &mut target);
+        }
         self.count_happened(actor);
     }
 

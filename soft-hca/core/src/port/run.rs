@@ -251,7 +251,7 @@ impl Running {
         let mut refused = Some(Drop::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
-        let mut receive = |queue_pair: &mut QueuePair| {
+        let receive = |share: &mut Self, queue_pair: &mut QueuePair| {
             ends = Some((queue_pair.path.own, queue_pair.path.peer));
             if !queue_pair.has(first.packet.headers.service) {
                 return;
@@ -259,12 +259,12 @@ impl Running {
             refused = (ends != Some(first.path)).then_some(Drop::Address);
             if refused.is_none() {
                 trace_arrived(actor, run, ends);
-                queue_pair.receive(*actor, now, &packets);
+                queue_pair.receive(*actor, now, &packets, &share.port);
             }
         };
         let is_own = QueuePair::share(&self.arena, qpn) == Some(self.share);
         if is_own {
-            self.with(&[qpn], |_, queue_pair| receive(queue_pair));
+            self.with(&[qpn], receive);
         } else {
             self.with_other(qpn, receive);
         }
@@ -282,12 +282,12 @@ impl Running {
     /// Does something with a queue pair of another share. Its packets come to this one's socket where the
     /// system has made one message of packets that came in a row (GRO), or has got them so: it looks at the
     /// first one's queue pair only.
-    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut QueuePair)) {
+    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut Self, &mut QueuePair)) {
         let arena = Arc::clone(&self.arena);
         let Some(share) = QueuePair::share(&arena, qpn) else { return };
         let Some(_guard) = arena.shares[share].lock_patiently(self.me()) else { return };
         if let Some(mut queue_pair) = QueuePair::kept(&arena, qpn) {
-            work(&mut queue_pair);
+            work(self, &mut queue_pair);
             queue_pair.keep(&arena, &mut self.scratch);
         }
     }

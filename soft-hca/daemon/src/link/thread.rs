@@ -543,7 +543,7 @@ impl Link {
                     run.iter().take(RUN).map(|arrived| arrived.packet).collect();
                 // Where its process has it, they count as lost.
                 self.with(qpn, |link, queue_pair| {
-                    queue_pair.receive(link.actor(), system::now_ns(), &packets);
+                    queue_pair.receive(link.actor(), system::now_ns(), &packets, &link.env.port);
                 });
                 self.dirty.insert(qpn);
                 Ok(())

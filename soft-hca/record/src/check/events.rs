@@ -1,6 +1,8 @@
 //! Events that a program has taken and not acknowledged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::{Found, Rule, done, source};
@@ -18,11 +20,17 @@ pub(super) struct Events {
     channels: HashMap<(u32, u32), Option<Arc<Place>>>,
     /// The channel of each completion queue.
     queues: HashMap<(u32, Name), u32>,
+    /// Who destroys something that waits for acknowledgements, by process and thread. Another thread may be about to
+    /// give them: it is found if it never returns.
+    waiting: BTreeMap<(u32, u32), Found>,
 }
 
 impl Events {
     pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
         let process = entry.process;
+        if let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) {
+            self.waiting.remove(&(process, thread));
+        }
         match &entry.what {
             What::ConnectionEvent(event) => {
                 let of = event.listen_id.unwrap_or(event.id);
@@ -33,6 +41,7 @@ impl Events {
             }
             What::Call(call) => self.call(entry, call, found),
             What::ProcessEnded { unacknowledged, .. } => {
+                found.extend(self.never_returned(process..=process));
                 for Unacknowledged { of, events } in unacknowledged {
                     let what = format!("the program ended with {} not acknowledged", many(*events));
                     found.push(self.found(entry, *of, what));
@@ -49,7 +58,11 @@ impl Events {
         if let (true, Some(of)) = (call.unacknowledged > 0, destroyed(call)) {
             let events = many(call.unacknowledged);
             let what = format!("{} waits for {events} to be acknowledged", call.name);
-            found.push(self.found(entry, of, what));
+            let waits = self.found(entry, of, what);
+            match entry.thread {
+                Some(thread) => drop(self.waiting.insert((entry.process, thread), waits)),
+                None => found.push(waits),
+            }
         }
         let Some((args, given)) = done(call) else { return };
         if let (Some(cq), Some(fd)) =
@@ -57,6 +70,18 @@ impl Events {
         {
             self.queues.insert((entry.process, cq), fd);
         }
+    }
+
+    /// The record has ended.
+    pub(super) fn end(&mut self, found: &mut Vec<Found>) {
+        found.extend(self.never_returned(0..=u32::MAX));
+    }
+
+    fn never_returned(&mut self, processes: RangeInclusive<u32>) -> Vec<Found> {
+        let is_one = |(process, _): &(u32, u32)| processes.contains(process);
+        let (gone, stay) = mem::take(&mut self.waiting).into_iter().partition(|(of, _)| is_one(of));
+        self.waiting = stay;
+        BTreeMap::into_values(gone).collect()
     }
 
     fn found(&self, entry: &Entry, of: Name, what: String) -> Found {

@@ -192,6 +192,7 @@ impl Checker {
     pub fn end(mut self) -> Vec<Finding> {
         let mut found = Vec::new();
         self.queues.end(&mut found);
+        self.events.end(&mut found);
         self.add(found);
         let findings = self.findings.into_values();
         let mut findings: Vec<Finding> = findings.map(|(finding, _)| finding).collect();

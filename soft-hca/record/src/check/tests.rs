@@ -102,16 +102,24 @@ fn events_that_were_not_acknowledged() {
     assert_eq!(found, expected);
 }
 
+/// A call that waits for acknowledgements: for ever, or until its thread goes on.
 #[test]
-fn who_waits_for_acknowledgements_is_found_at_once() {
-    let mut run = Run::new();
-    run.put(10, CLIENT, "call", json!({
-        "name": "ibv_destroy_cq", "args": [["cq", {"cq": 2}]], "duration": 1, "result": {"done": []},
-        "unacknowledged": 2,
-    }));
-    let [found] = &findings(&run)[..] else { panic!("one finding") };
+fn who_waits_for_acknowledgements_in_vain_is_found() {
+    let waits = |goes_on: bool| {
+        let mut run = Run::new();
+        run.put(10, CLIENT, "call", json!({
+            "name": "ibv_destroy_cq", "args": [["cq", {"cq": 2}]], "duration": 1, "result": {"done": []},
+            "unacknowledged": 2, "thread": 4720 + CLIENT,
+        }));
+        if goes_on {
+            run.call(CLIENT, "ibv_dealloc_pd", json!([["pd", {"pd": 1}]]), json!([]));
+        }
+        findings(&run)
+    };
+    let [found] = &waits(false)[..] else { panic!("one finding") };
     assert_eq!((found.rule, &found.place[..]), (Rule::Unacked, "cq 2"));
     assert_eq!(found.what, "ibv_destroy_cq waits for 2 events to be acknowledged");
+    assert_eq!(waits(true), []);
 }
 
 #[test]

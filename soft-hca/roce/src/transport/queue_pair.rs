@@ -178,20 +178,8 @@ impl QueuePair {
         queue: &mut impl SendQueue,
         target: &mut impl Target,
     ) -> bool {
-        let mut is_busy = false;
-        let mut sent = 0;
         self.responder.retry_failure(target);
-        while sent < most {
-            let count = self.responder.transmit(target, |target, responses| {
-                let sent = send_responses(port, target, responses);
-                is_busy |= sent == Err(Refusal::Busy);
-                sent
-            });
-            if count == 0 {
-                break;
-            }
-            sent += count;
-        }
+        let (mut sent, mut is_busy) = self.respond(most, port, target);
         if let Some(requester) = &mut self.requester {
             requester.on_timer(now_ns, queue);
             requester.complete(queue);
@@ -222,6 +210,37 @@ impl QueuePair {
         is_busy |= self.responder.is_failure_pending();
         self.retry_at = is_busy.then_some(now_ns + BUSY_NS);
         sent >= most
+    }
+
+    /// Sends responses. How many packets, and whether some wait for the port or the memory.
+    fn respond(
+        &mut self,
+        most: usize,
+        port: &mut impl Port,
+        target: &mut impl Target,
+    ) -> (usize, bool) {
+        let (mut sent, mut is_busy) = (0, false);
+        while sent < most {
+            let count = self.responder.transmit(target, |target, responses| {
+                let sent = send_responses(port, target, responses);
+                is_busy |= sent == Err(Refusal::Busy);
+                sent
+            });
+            if count == 0 {
+                break;
+            }
+            sent += count;
+        }
+        (sent, is_busy)
+    }
+
+    /// Sends what waits to be sent, if some of it is the data of reads, up to `most` packets (or up to 63 more). To
+    /// be called before packets are handled that came behind the reads: who finds what these bring may end the
+    /// connection, and with it the memory is gone.
+    pub fn send_data(&mut self, most: usize, port: &mut impl Port, target: &mut impl Target) {
+        if matches!(&self.responder, ResponderHalf::Reliable(responder) if responder.owes_data()) {
+            self.respond(most, port, target);
+        }
     }
 
     /// Whether [`QueuePair::answer`] would send something.

@@ -70,6 +70,12 @@ struct Pending {
     kind: Kind,
 }
 
+impl Pending {
+    fn brings_data(&self) -> bool {
+        matches!(self.kind, Kind::Read(reth, _) if reth.length > 0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Kind {
     Acknowledge(Syndrome),
@@ -108,8 +114,12 @@ impl RcResponder {
 
     /// Whether the next response brings no data: what it says is known, whatever has become of the memory.
     pub fn can_answer(&self) -> bool {
-        let brings_data = |kind: &Kind| matches!(kind, Kind::Read(reth, _) if reth.length > 0);
-        self.responses.front().is_some_and(|response| !brings_data(&response.kind))
+        self.responses.front().is_some_and(|response| !response.brings_data())
+    }
+
+    /// Whether a response that waits brings data.
+    pub fn owes_data(&self) -> bool {
+        self.responses.iter().any(Pending::brings_data)
     }
 
     /// Whether [`RcResponder::transmit`] would build a packet now.

@@ -5,6 +5,7 @@ mod errors;
 mod mix;
 mod network;
 mod probes;
+mod reads;
 mod reliable;
 mod unreliable;
 mod world;

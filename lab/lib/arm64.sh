@@ -5,7 +5,8 @@
 
 # What the machine and the tests run, and what programs are built with.
 readonly ARM64_PACKAGES=(
-    base-files bash coreutils dash debianutils diffutils findutils gawk grep hostname mount netbase procps sed util-linux
+    base-files bash coreutils dash debianutils diffutils findutils gawk grep hostname mount netbase procps
+    sed util-linux
     busybox-static gcc iproute2 libc-bin
     ibverbs-providers ibverbs-utils infiniband-diags perftest rdma-core rdmacm-utils
     python3-pyverbs

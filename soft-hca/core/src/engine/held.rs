@@ -123,9 +123,9 @@ impl<'a> Actor<'a> {
         qp.put_off_until_ns.load(Acquire) & MOVED != 0 && !is_strict(qp)
     }
 
-    /// The request at the head was executed.
+    /// The request at the head was executed: the next one is not put off yet.
     #[inline]
-    pub(super) fn is_held_no_more(&self, qp: &Qp) {
+    pub(super) fn end_hold(&self, qp: &Qp) {
         if qp.put_off_until_ns.load(Acquire) != 0 && !is_strict(qp) {
             qp.put_off_until_ns.store(0, Release);
         }

@@ -147,7 +147,7 @@ impl<'a> Actor<'a> {
                 if qp.wait.load(Acquire) != 0 {
                     qp.wait.store(0, Release);
                 }
-                self.is_held_no_more(qp);
+                self.end_hold(qp);
                 *left -= count.min(*left);
                 if current == state::SQD {
                     drained(qp, qpn, deferred);

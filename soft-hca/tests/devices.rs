@@ -4,6 +4,7 @@
 //! rdmacm-utils, perftest and infiniband-diags.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use programs::place::Place;
@@ -38,6 +39,27 @@ fn by_tcp(place: &Place, line: &str) -> [String; 2] {
     server.wait_until(|| tcp::listens(port));
     let client = place.start(&format!("{line} {LOCALHOST}")).succeed();
     [server.succeed(), client]
+}
+
+#[test]
+fn devices_are_found_in_their_order() {
+    if !installed(&["ibv_devinfo"]) {
+        return;
+    }
+    let names = ["rxe5", "rxe0", "rxe2", "rxe1"];
+    let in_order = names.map(|name| format!("\t{name}\n")).concat();
+    // Folders in memory give what is newest first.
+    for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+        let folder = folder.join(format!("soft-hca-order-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_soft-hca"));
+        command.arg("run").args(names.iter().flat_map(|name| ["--device", name]));
+        command.args(["--", "ibv_devinfo", "-l"]).env("XDG_RUNTIME_DIR", &folder);
+        let output = command.output().unwrap();
+        assert!(comes_about(LIMIT, || std::fs::remove_dir_all(&folder).is_ok()));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_has(&text, &[&in_order]);
+    }
 }
 
 #[test]

@@ -28,6 +28,11 @@ const CASES: [(&str, bool); 13] = [
     ("armed-late", false),
 ];
 
+const EVENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/events.c");
+
+/// The same of connection events.
+const EVENT_CASES: [(&str, bool); 2] = [("established", true), ("ended", true)];
+
 /// Seeds of which one at least has to find a mistake: `docs/strict.md` says how often each does.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 
@@ -42,18 +47,12 @@ fn run(place: &Place, options: &[&str], line: &str) -> ExitStatus {
     child.wait().unwrap()
 }
 
-#[test]
-fn what_is_not_promised_fails_and_its_cure_does_not() {
-    if !polls_are_seen() {
-        return;
-    }
-    let place = Place::new("strict");
-    let Some(program) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+/// Runs a program's cases: those that rely on what is not promised fail with a seed, and corrected with none.
+fn run_cases(place: &Place, program: &str, cases: &[(&str, bool)]) {
     let keeper = place.keep();
-    let strictly = |seed: u64, line: &str| run(&place, &[&format!("--strict={seed}")], line);
+    let strictly = |seed: u64, line: &str| run(place, &[&format!("--strict={seed}")], line);
     thread::scope(|scope| {
-        for (case, passes) in CASES {
-            let (place, program) = (&place, &program);
+        for (case, passes) in cases {
             scope.spawn(move || {
                 let [wrong, right] =
                     ["wrong", "right"].map(|kind| format!("{program} {case} {kind}"));
@@ -62,7 +61,7 @@ fn what_is_not_promised_fails_and_its_cure_does_not() {
                 }
                 let fails = |seed| !strictly(seed, &wrong).success();
                 assert!(SEEDS.into_iter().any(fails), "{case} is not found");
-                if passes {
+                if *passes {
                     assert!(run(place, &[], &wrong).success(), "{case} without --strict");
                 }
             });
@@ -72,7 +71,24 @@ fn what_is_not_promised_fails_and_its_cure_does_not() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/strict.md");
     let page = fs::read_to_string(page).unwrap();
     let is_told = |(case, _): &(&str, bool)| page.contains(&format!("\n| `{case}` | "));
-    assert!(CASES.iter().all(is_told), "each case is on the page");
+    assert!(cases.iter().all(is_told), "each case is on the page");
+}
+
+#[test]
+fn what_is_not_promised_fails_and_its_cure_does_not() {
+    if !polls_are_seen() {
+        return;
+    }
+    let place = Place::new("strict");
+    let Some(program) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+    run_cases(&place, &program, &CASES);
+}
+
+#[test]
+fn connection_events_come_in_any_legal_order() {
+    let place = Place::new("strict-events");
+    let Some(program) = compile(&place, EVENTS, &["ibverbs", "rdmacm"]) else { return };
+    run_cases(&place, &program, &EVENT_CASES);
 }
 
 #[test]

@@ -19,6 +19,7 @@
 //! | [`provider`] | where the system has rdma-core's half of the driver |
 //! | [`system`] | system calls |
 //! | [`deadlines`] | what is to be done later |
+//! | [`put_off`] | for how long `--strict` puts something off |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |
 //!
 //! A module uses those below it; `soft-hca/docs/inside.md` has the way of a message through them.
@@ -38,6 +39,7 @@ pub mod fuzz;
 pub mod notes;
 pub mod port;
 pub mod provider;
+pub mod put_off;
 pub mod ring;
 pub mod rpc;
 mod sync;

@@ -17,6 +17,7 @@ mod events;
 mod exit;
 mod faults;
 mod files;
+mod folders;
 mod links;
 mod netlink;
 mod real;

@@ -54,6 +54,9 @@ real! {
     realpath = c"realpath"(path: *const c_char, room: *mut c_char) -> *mut c_char;
     __realpath_chk = c"__realpath_chk"(path: *const c_char, room: *mut c_char, bytes: usize) -> *mut c_char;
     opendir = c"opendir"(path: *const c_char) -> *mut libc::DIR;
+    readdir64 = c"readdir64"(stream: *mut libc::DIR) -> *mut libc::dirent64;
+    rewinddir = c"rewinddir"(stream: *mut libc::DIR) -> ();
+    closedir = c"closedir"(stream: *mut libc::DIR) -> c_int;
     chdir = c"chdir"(path: *const c_char) -> c_int;
     scandir = c"scandir"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
     scandir64 = c"scandir64"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;

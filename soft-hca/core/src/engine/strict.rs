@@ -13,7 +13,6 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use arrayvec::ArrayVec;
-use soft_hca_fault::Random;
 
 use crate::arena::Qp;
 use crate::engine::Actor;
@@ -22,6 +21,7 @@ use crate::engine::plan::{Batch, consumes_receive};
 use crate::engine::process_memory;
 use crate::engine::request::Requester;
 use crate::engine::segments::{Memory, SegmentList};
+use crate::put_off::{self, DELAYS, Delays};
 use crate::uapi::verbs::{opcode, qp_type};
 
 /// What a receive's memory has while its message is on its way.
@@ -37,35 +37,19 @@ const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
 const LOST_ONE_IN: u64 = 100;
 
-/// How long requests are put off: of 16, so many for less than so many nanoseconds, and no less than what
-/// stands before.
-const DELAYS: Delays = [(10, 200_000), (15, 2_000_000), (16, 10_000_000)];
-/// The same of RDMA writes: who watches the memory is to have the time to see what has come early.
+/// How long RDMA writes are put off: who watches the memory is to have the time to see what has come early.
 const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_000)];
-/// The shortest.
-const LEAST_NS: u64 = 20_000;
-
-type Delays = [(u64, u64); 3];
 
 /// The next choice of a queue pair: a number below a limit.
 fn choose(qp: &Qp, limit: u64) -> u64 {
     let number = qp.put_off_choices.fetch_add(1, AcqRel);
-    let seed = qp.strict_seed.load(Acquire);
-    Random::new(seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(limit)
+    put_off::choice(qp.strict_seed.load(Acquire), number.into(), limit)
 }
 
 /// For how many nanoseconds the next request is put off.
 fn delay(qp: &Qp, kind: u32) -> u64 {
     let delays = if kind == opcode::RDMA_WRITE { DELAYS_OF_WRITES } else { DELAYS };
-    let number = choose(qp, 16);
-    let mut least = LEAST_NS;
-    for (below, most) in delays {
-        if number < below {
-            return least + choose(qp, most - least);
-        }
-        least = most;
-    }
-    least
+    put_off::delay_ns(delays, |limit| choose(qp, limit))
 }
 
 /// Whether a queue pair's program is run strictly.

@@ -1,6 +1,7 @@
 //! The messages' bytes: little-endian words, then a tail.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 
 use soft_hca_fault::Happened;
@@ -18,30 +19,37 @@ pub enum FileKind {
     Lifeline,
     /// An opened uverbs device, by its index in the fabric.
     Uverbs(u32),
-    /// An opened rdma_cm device, with the RDMA devices that its program finds.
-    Cm(DeviceSet),
+    /// An opened rdma_cm device.
+    Cm {
+        /// The RDMA devices that its program finds.
+        found: DeviceSet,
+        /// The file's seed, if the program is run strictly.
+        seed: Option<NonZeroU64>,
+    },
     /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables, removes
     /// devices.
     Observer,
 }
 
 impl FileKind {
-    /// Two words: the kind's number, and what else there is of it.
-    fn to_words(self) -> [u32; 2] {
+    /// The kind's number, and two numbers of what else there is of it.
+    fn to_numbers(self) -> (u32, u32, u64) {
         match self {
-            Self::Lifeline => [0, 0],
-            Self::Uverbs(device) => [1, device],
-            Self::Cm(found) => [2, found.bits()],
-            Self::Observer => [3, 0],
+            Self::Lifeline => (0, 0, 0),
+            Self::Uverbs(device) => (1, device, 0),
+            Self::Cm { found, seed } => (2, found.bits(), seed.map_or(0, NonZeroU64::get)),
+            Self::Observer => (3, 0, 0),
         }
     }
 
-    fn from_words(words: [u32; 2]) -> Option<Self> {
-        match words {
-            [0, 0] => Some(Self::Lifeline),
-            [1, device] => Some(Self::Uverbs(device)),
-            [2, found] => Some(Self::Cm(DeviceSet::from_bits(found))),
-            [3, 0] => Some(Self::Observer),
+    fn from_numbers(numbers: (u32, u32, u64)) -> Option<Self> {
+        match numbers {
+            (0, 0, 0) => Some(Self::Lifeline),
+            (1, device, 0) => Some(Self::Uverbs(device)),
+            (2, found, seed) => {
+                Some(Self::Cm { found: DeviceSet::from_bits(found), seed: NonZeroU64::new(seed) })
+            }
+            (3, 0, 0) => Some(Self::Observer),
             _ => None,
         }
     }
@@ -286,8 +294,11 @@ impl Request {
         let mut word = |value: u32| out.extend(value.to_le_bytes());
         match self {
             Self::Hello(hello) => {
+                let (kind, what, seed) = hello.kind.to_numbers();
                 word(1);
-                hello.kind.to_words().into_iter().for_each(&mut word);
+                word(kind);
+                word(what);
+                out.extend(seed.to_le_bytes());
                 out.extend(hello.nonce_addr.to_le_bytes());
                 out.extend(hello.nonce.to_le_bytes());
             }
@@ -357,9 +368,9 @@ impl Request {
         let mut words = Words(message);
         let request = match words.u32()? {
             1 => {
-                let kind = [words.u32()?, words.u32()?];
+                let kind = (words.u32()?, words.u32()?, words.u64()?);
                 Self::Hello(Hello {
-                    kind: FileKind::from_words(kind).ok_or(Errno::EINVAL)?,
+                    kind: FileKind::from_numbers(kind).ok_or(Errno::EINVAL)?,
                     nonce_addr: words.u64()?,
                     nonce: words.u64()?,
                 })
@@ -449,7 +460,7 @@ mod tests {
     fn requests_survive_the_way() {
         let requests = [
             Request::Hello(Hello {
-                kind: FileKind::Cm(DeviceSet::ALL),
+                kind: FileKind::Cm { found: DeviceSet::ALL, seed: NonZeroU64::new(5) },
                 nonce_addr: 1 << 40,
                 nonce: 7,
             }),

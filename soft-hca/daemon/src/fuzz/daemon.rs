@@ -21,7 +21,7 @@ use crate::server::Daemon;
 /// Connections at a time, at most.
 const CLIENTS: usize = 4;
 
-const CM: FileKind = FileKind::Cm(DeviceSet::ALL);
+const CM: FileKind = FileKind::Cm { found: DeviceSet::ALL, seed: None };
 
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =

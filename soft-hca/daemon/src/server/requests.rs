@@ -192,9 +192,9 @@ impl Daemon {
             _ => None,
         };
         let opened = opened.map(Arc::clone);
-        let found = match hello.kind {
-            FileKind::Cm(found) => found,
-            _ => DeviceSet::ALL,
+        let (found, seed) = match hello.kind {
+            FileKind::Cm { found, seed } => (found, seed),
+            _ => (DeviceSet::ALL, None),
         };
         // What may fail comes first: a process that counts as opened is closed by its file only.
         let event_fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
@@ -219,6 +219,7 @@ impl Daemon {
             None => {
                 let file = self.cm.open(proc);
                 self.cm.restrict(file, found);
+                self.cm.put_off_events(file, seed);
                 File::Cm { proc, file, event_fd, tokens: 0 }
             }
         };

@@ -7,6 +7,8 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{EVENT, Ece, Event, Param, WriteEvent, event_type};
 
 use super::id::Key;
+use super::late::Late;
+use super::timer::Due;
 use super::{Call, Cm, Cx, FileId, NOTHING};
 
 /// An opened file.
@@ -17,13 +19,20 @@ pub(super) struct File {
     /// The devices that its program finds.
     pub found: DeviceSet,
     pub events: VecDeque<Waiting>,
+    /// Those that its program cannot fetch yet.
+    pub late: Option<Late>,
     /// When its program has asked for an event for the first time since the last one, and there was none.
     pub asked_ns: Option<u64>,
 }
 
 impl File {
     pub(super) fn new(owner: usize) -> Self {
-        Self { owner, found: DeviceSet::ALL, events: VecDeque::new(), asked_ns: None }
+        Self { owner, found: DeviceSet::ALL, events: VecDeque::new(), late: None, asked_ns: None }
+    }
+
+    /// The events that nobody has fetched, in no order.
+    pub(super) fn unfetched(&self) -> impl Iterator<Item = &Waiting> {
+        self.events.iter().chain(self.late.iter().flat_map(Late::events))
     }
 }
 
@@ -39,6 +48,13 @@ pub(super) struct Waiting {
     /// Its type, and the number of its id.
     pub told: (u32, u32),
     pub bytes: [u8; EVENT],
+}
+
+impl Waiting {
+    /// The id that it is about: of a connection request the new one.
+    pub(super) fn about(&self) -> Key {
+        self.request.unwrap_or(self.id)
+    }
 }
 
 /// Events that may wait in a file before commands that bring forth more are refused. The kernel
@@ -86,13 +102,13 @@ impl Cm {
         let name = event_type::name(event.event).unwrap_or("unknown event");
         tracing::debug!(owner = file.owner, id = event.id, status = event.status, "{name}");
         let told = (event.event, event.id);
-        file.events.push_back(Waiting {
-            id: key,
-            request,
-            membership,
-            told,
-            bytes: event.encode(),
-        });
+        let event = Waiting { id: key, request, membership, told, bytes: event.encode() };
+        if let Some(late) = &mut file.late {
+            let due_ns = late.push(event, self.now_ns);
+            self.timers.insert((due_ns, Due::Event(id.file)));
+            return;
+        }
+        file.events.push_back(event);
         self.touched.insert(id.file);
     }
 
@@ -110,7 +126,8 @@ impl Cm {
 
     /// Refuses what would bring forth an event while too many wait.
     pub(super) fn room_for_event(&self, file: FileId) -> Result<()> {
-        let has_room = self.pending_events(file) < MAX_WAITING;
+        let unfetched = self.files.get(&file).map_or(0, |file| file.unfetched().count());
+        let has_room = unfetched < MAX_WAITING;
         ensure(has_room, Errno::ENOMEM.because("too many events wait to be fetched"))
     }
 
@@ -137,11 +154,15 @@ impl Cm {
     ) -> Vec<Key> {
         let mut requests = Vec::new();
         let Some(queue) = self.files.get_mut(&file) else { return requests };
-        queue.events.retain(|event| {
+        let mut is_kept = |event: &Waiting| {
             let is_meant = is_meant(event);
             requests.extend(event.request.filter(|_| is_meant));
             !is_meant
-        });
+        };
+        queue.events.retain(&mut is_kept);
+        if let Some(late) = &mut queue.late {
+            late.retain(is_kept);
+        }
         self.touched.insert(file);
         requests
     }
@@ -152,9 +173,12 @@ impl Cm {
         let Some(id) = self.ids.get_mut(&key) else { return Vec::new() };
         let from = std::mem::replace(&mut id.file, to);
         let Some(old) = self.files.get_mut(&from) else { return Vec::new() };
-        let (moved, kept): (VecDeque<_>, _) =
+        let (mut moved, kept): (VecDeque<_>, _) =
             std::mem::take(&mut old.events).into_iter().partition(|event| event.id == key);
         old.events = kept;
+        if let Some(late) = &mut old.late {
+            moved.extend(late.take_of(key));
+        }
         let requests = moved.iter().filter_map(|event| event.request).collect();
         if let Some(new) = self.files.get_mut(&to) {
             new.events.extend(moved);

@@ -27,6 +27,7 @@
 //! | `option` | SET_OPTION | `ucma.c` |
 //! | `removal` | ids whose device is removed | `cma.c`, `ucma.c` |
 //! | `timer` | deadlines | `cm.c` |
+//! | `late` | events that come late, with `--strict` | |
 //! | `why` | who waits for what | |
 
 mod bind;
@@ -36,6 +37,7 @@ mod disconnect;
 mod dreq_sent;
 mod event;
 mod id;
+mod late;
 mod listing;
 mod mgid;
 mod multicast;
@@ -219,6 +221,8 @@ pub(crate) struct Cm {
     /// What the numbers of transactions begin with.
     transactions: Option<u32>,
     timers: BTreeSet<(u64, Due)>,
+    /// The time of what is going on.
+    now_ns: u64,
     touched: BTreeSet<FileId>,
 }
 
@@ -233,6 +237,12 @@ impl Cm {
         self.last_file = self.last_file.wrapping_add(1).max(1);
         self.files.insert(self.last_file, File::new(owner));
         self.last_file
+    }
+
+    /// What is done now, at this time.
+    fn at<'a>(&mut self, host: &'a mut dyn Host, now_ns: u64) -> Cx<'a> {
+        self.now_ns = now_ns;
+        Cx { host, now_ns, transaction: 0 }
     }
 
     /// The program of a file finds these devices and no others.
@@ -255,7 +265,7 @@ impl Cm {
     /// Closes a file, or notices that its process has died: all its ids are destroyed, which
     /// disconnects or rejects their peers.
     pub(crate) fn close(&mut self, host: &mut dyn Host, file: FileId, now_ns: u64) {
-        let cx = &mut Cx { host, now_ns, transaction: 0 };
+        let cx = &mut self.at(host, now_ns);
         let mut keys: Vec<Key> = self.ids_of(file).collect();
         keys.sort_unstable();
         for key in keys {
@@ -283,7 +293,7 @@ impl Cm {
         ensure(is_open, Errno::EBADF.because("the file is closed"))?;
         let (least, handler) = lookup(number)?;
         ensure(out_len >= least, NO_ROOM)?;
-        let cx = &mut Cx { host, now_ns, transaction: 0 };
+        let cx = &mut self.at(host, now_ns);
         let mut answer = handler(self, cx, &Call { file, payload, room: out_len })?;
         answer.truncate(out_len);
         Ok(answer)
@@ -316,7 +326,8 @@ impl Cm {
 
     /// Does what is due.
     pub(crate) fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
-        self.expire(&mut Cx { host, now_ns, transaction: 0 });
+        let cx = &mut self.at(host, now_ns);
+        self.expire(cx);
     }
 
     /// Files whose number of waiting events may have changed since the last call.

@@ -138,7 +138,7 @@ impl Cm {
         mad: &[u8; MAD_BYTES],
         now_ns: u64,
     ) {
-        let cx = &mut Cx { host, now_ns, transaction: 0 };
+        let cx = &mut self.at(host, now_ns);
         let peer = Peer::Remote { own: to.to_canonical(), address: from.to_canonical() };
         match wire::decode(mad, (from, to)) {
             Ok(envelope) => self.received(cx, peer, envelope),

@@ -3,14 +3,14 @@
 use soft_hca_core::uapi::ucma::event_type;
 
 use super::id::{Id, Key, State};
-use super::{Cm, Cx, Host};
+use super::{Cm, Host};
 
 impl Cm {
     /// A device is removed: each id that is bound to it is told so, and then disconnects, or
     /// rejects, its peer, as long as the device still sends. Nothing is left of it but its number,
     /// which the program gives back. A listener at all addresses is bound to no device.
     pub(crate) fn remove_device(&mut self, host: &mut dyn Host, device: usize, now_ns: u64) {
-        let cx = &mut Cx { host, now_ns, transaction: 0 };
+        let cx = &mut self.at(host, now_ns);
         let is_bound = |id: &Id| id.source.as_ref().is_some_and(|at| at.device.index == device);
         let bound = self.ids.iter().filter(|(_, id)| is_bound(id));
         let mut keys: Vec<Key> = bound.map(|(key, _)| *key).collect();

@@ -6,7 +6,7 @@ use super::id::Key;
 use super::peer::RemoteId;
 use super::query::PACKET_LIFE_TIME;
 use super::resolve::NeighbourQuery;
-use super::{Cm, Cx};
+use super::{Cm, Cx, FileId};
 
 /// Whose deadline it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +19,8 @@ pub(super) enum Due {
     TimeWait(RemoteId),
     /// That of a DREQ whose id has gone.
     DreqSent(CommId),
+    /// An event's that comes late.
+    Event(FileId),
 }
 
 /// What is to happen at an id's deadline.
@@ -100,6 +102,10 @@ impl Cm {
                 }
                 Due::TimeWait(remote) => {
                     self.forget_timewait(remote);
+                    continue;
+                }
+                Due::Event(file) => {
+                    self.events_have_come(file);
                     continue;
                 }
             };

@@ -51,7 +51,7 @@ impl Cm {
         let asks = |file: &File| {
             file.events.is_empty() && file.asked_ns.is_some_and(|asked| asked <= since)
         };
-        let key = event.request.unwrap_or(event.id);
+        let key = event.about();
         let connection = self.ids.get(&key).and_then(|id| id.connection.as_ref());
         let other = connection.and_then(|connection| self.other_end(connection));
         let other = other.and_then(|(_, id)| self.files.get(&id.file));
@@ -108,8 +108,7 @@ impl Cm {
 
     fn has_unread(&self, key: Key, id: &Id) -> bool {
         let mut files = self.files.get(&id.file).into_iter();
-        files.any(|file| {
-            file.events.iter().any(|event| event.id == key || event.request == Some(key))
-        })
+        files
+            .any(|file| file.unfetched().any(|event| event.id == key || event.request == Some(key)))
     }
 }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share};
+use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share, strict};
 
 /// An opened rdma_cm device. Its descriptor is readable while there are events.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ fn found() -> DeviceSet {
 }
 
 pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
-    let Opened { connection, process, token, event_fd, .. } = process::open(FileKind::Cm(found()))?;
+    let kind = FileKind::Cm { found: found(), seed: strict::seed_of_events() };
+    let Opened { connection, process, token, event_fd, .. } = process::open(kind)?;
     let fd = process::for_program(event_fd, close_on_exec, nonblocking)?;
     let file = CmFile { connection: Mutex::new(connection), process, token };
     table::insert(fd, Entry::Cm(Arc::new(file)));

@@ -17,6 +17,8 @@ mod hostile;
 #[cfg(test)]
 mod hosts;
 #[cfg(test)]
+mod late;
+#[cfg(test)]
 mod lifetimes;
 #[cfg(test)]
 mod mads;

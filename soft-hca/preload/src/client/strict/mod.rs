@@ -18,6 +18,7 @@ pub(super) mod layer;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Release};
@@ -58,6 +59,11 @@ static CREATED: AtomicU64 = AtomicU64::new(0);
 fn next_seed(seed: u64) -> u64 {
     let number = CREATED.fetch_add(1, AcqRel) + 1;
     seed.wrapping_add(number.wrapping_mul(0xd134_2543_de82_ef95)) | 1
+}
+
+/// The seed of the next file of connection events, if this program is run strictly.
+pub(super) fn seed_of_events() -> Option<NonZeroU64> {
+    NonZeroU64::new(next_seed(seed()?))
 }
 
 /// What the handles in a command are.

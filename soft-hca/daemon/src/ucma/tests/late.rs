@@ -1,0 +1,102 @@
+//! Files whose events come late.
+
+use std::num::NonZeroU64;
+
+use soft_hca_core::uapi::ucma::event_type::{
+    ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, ROUTE_RESOLVED,
+};
+
+use super::*;
+use crate::ucma::MIGRATE_ID;
+
+/// No event comes later than this.
+const LATEST_NS: u64 = 10_000_000;
+
+/// Two files, the events of the first one late.
+fn with_late_files(seed: u64) -> (World, FileId, FileId) {
+    let (mut world, late, other) = World::with_files();
+    world.cm.put_off_events(late, NonZeroU64::new(seed));
+    (world, late, other)
+}
+
+/// The next event of a file, as soon as there is one: its type and its id.
+fn next(world: &mut World, file: FileId) -> (u32, u32) {
+    while world.cm.pending_events(file) == 0 {
+        let due = world.cm.next_timer().unwrap();
+        world.pass(due - world.now);
+    }
+    let event = world.event(file).unwrap();
+    (word(&event, 12), word(&event, 8))
+}
+
+#[test]
+fn an_ids_events_come_later_and_in_their_order() {
+    for seed in 1..50 {
+        let (mut world, late, other) = with_late_files(seed);
+        world.listener(late, 1, TCP, "10.9.0.1:7471");
+        let active = world.routed(other, 2, TCP, "10.9.0.1:7471");
+        world.connect(other, active, &ConnParam::default()).unwrap();
+        assert_eq!(world.events(late), [0; 0]);
+        let began = world.now;
+        let (event, request) = next(&mut world, late);
+        assert_eq!(event, CONNECT_REQUEST);
+        assert!((20_000..=LATEST_NS).contains(&(world.now - began)));
+        world.accept(late, request, 3, &ConnParam::default()).unwrap();
+        assert_eq!(world.events(other), [CONNECT_RESPONSE]);
+        world.establish(other, active).unwrap();
+        world.disconnect(other, active).unwrap();
+        assert_eq!(world.events(late), [0; 0]);
+        assert_eq!(next(&mut world, late), (ESTABLISHED, request));
+        assert_eq!(next(&mut world, late), (DISCONNECTED, request));
+        check(&world);
+    }
+}
+
+#[test]
+fn events_of_different_ids_come_in_any_order() {
+    let first = |seed| {
+        let (mut world, late, _) = with_late_files(seed);
+        let ids = [1, 2].map(|uid| world.create(late, uid, TCP));
+        for id in ids {
+            world.resolve(late, id, "10.9.0.1:1").unwrap();
+        }
+        let came = [next(&mut world, late), next(&mut world, late)];
+        assert!(came.iter().all(|(event, _)| *event == ADDR_RESOLVED));
+        let place = came.iter().position(|(_, id)| *id == ids[0]);
+        place.unwrap()
+    };
+    let swapped: usize = (1..200).map(first).sum();
+    assert!((50..150).contains(&swapped), "{swapped}");
+    assert_eq!((1..50).map(first).collect::<Vec<_>>(), (1..50).map(first).collect::<Vec<_>>());
+}
+
+#[test]
+fn events_that_have_not_come_go_with_their_id() {
+    let (mut world, late, other) = with_late_files(1);
+    let listener = world.listener(late, 1, TCP, "10.9.0.1:7471");
+    let active = world.routed(other, 2, TCP, "10.9.0.1:7471");
+    world.connect(other, active, &ConnParam::default()).unwrap();
+    // The request that nobody has fetched is refused.
+    assert_eq!(world.destroy(late, listener), Ok(0));
+    assert_eq!(world.statuses(other), [(8, CONSUMER_DEFINED)]);
+    world.pass(LATEST_NS);
+    assert_eq!(world.events(late), [0; 0]);
+    // What moves to another file has come by then.
+    let id = world.create(late, 1, TCP);
+    world.resolve(late, id, "10.9.0.1:1").unwrap();
+    world.route(late, id).unwrap();
+    assert_eq!(world.about(other, MIGRATE_ID, id, late).map(|answer| word(&answer, 0)), Ok(0));
+    assert_eq!(world.events(other), [ADDR_RESOLVED, ROUTE_RESOLVED]);
+    world.pass(LATEST_NS);
+    assert_eq!(world.events(late), [0; 0]);
+    check(&world);
+}
+
+#[test]
+fn who_does_not_fetch_is_refused_more_events() {
+    let (mut world, late, _) = with_late_files(1);
+    let id = world.create(late, 1, TCP);
+    let write = bytes(304, &[(0, &id.to_le_bytes()), (8, &18u32.to_le_bytes())]);
+    let written = (0..).take_while(|_| world.run(late, command::WRITE_CM_EVENT, &write).is_ok());
+    assert_eq!(written.take(0x5000).count(), 0x4000);
+}

@@ -21,6 +21,12 @@ const PAGE: &str = include_str!("../docs/engines.md");
 const SIZES: [&str; 5] =
     ["8 bytes: ", "4096 bytes: ", "65536 bytes: ", "1048576 bytes: ", "67108864 bytes: "];
 
+/// A link over which all goes, and that loses a packet of a hundred.
+const LOSSES: [&str; 3] = ["--roce=always", "--fault", "drop:1% seed=1"];
+
+/// No message is larger.
+const A_MEBIBYTE: (&str, &str) = ("LARGEST", "1048576");
+
 /// A program of the packages.
 const MASTER: &str = "mooncake_master";
 
@@ -132,8 +138,19 @@ fn ibverbs() {
 
 #[test]
 fn ibverbs_over_a_link_that_loses_packets() {
-    let options = ["--roce=always", "--fault", "drop:1% seed=1"];
-    run_here("ibverbs-loss", "bindings.py", &options, &[], &SIZES[..4]);
+    run_here("ibverbs-loss", "bindings.py", &LOSSES, &[], &SIZES[..4]);
+}
+
+#[test]
+fn mooncake_over_a_link_that_loses_packets() {
+    let set = [("DEVICES", "rxe0"), A_MEBIBYTE];
+    run_here("mooncake-loss", "transfer_engine.py", &LOSSES, &set, &SIZES[..4]);
+}
+
+#[test]
+fn nixl_over_a_link_that_loses_packets() {
+    let set = [("UCX_TLS", "ib"), A_MEBIBYTE];
+    run_here("nixl-loss", "agents.py", &LOSSES, &set, &SIZES[..4]);
 }
 
 #[test]
@@ -141,17 +158,27 @@ fn dlslime() {
     run_here("dlslime", "endpoints.py", &[], &[], &SIZES);
 }
 
-#[test]
-fn mooncake_between_two_hosts() {
+/// Runs a script between two hosts.
+fn run_between(name: &str, script: &str, set: &[(&str, &str)]) {
     if packages().is_none() {
         return;
     }
-    let Some(hosts) = Hosts::new("engines-hosts") else { return };
+    let Some(hosts) = Hosts::new(&format!("engines-{name}")) else { return };
     let _processors = the_processors();
     let [a, b] = [&hosts.a, &hosts.b].map(|host| (&host.place, host.address));
-    let text = run("transfer_engine.py", [a, b], &[("DEVICES", "rxe0")]);
+    let text = run(script, [a, b], set);
     assert_has(&text, &SIZES);
     assert_gone(&hosts);
+}
+
+#[test]
+fn mooncake_between_two_hosts() {
+    run_between("hosts", "transfer_engine.py", &[("DEVICES", "rxe0")]);
+}
+
+#[test]
+fn nixl_between_two_hosts() {
+    run_between("nixl-hosts", "agents.py", &[("UCX_TLS", "ib")]);
 }
 
 /// Each program of the page, with the line that it is to be run by.

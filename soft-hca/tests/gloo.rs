@@ -47,6 +47,17 @@ fn on_one_host() {
 }
 
 #[test]
+fn over_a_link_that_loses_packets() {
+    let options = ["--roce=always", "--fault", "drop:1% seed=1"].map(String::from);
+    let place = Place::with("gloo-loss", Vec::new(), options.into());
+    let Some(program) = collectives(&place) else { return };
+    let _processors = the_processors();
+    let keeper = place.keep();
+    run(&program, &[&place; 2]);
+    place.end(keeper);
+}
+
+#[test]
 fn between_two_hosts() {
     let Some(hosts) = Hosts::new("gloo-hosts") else { return };
     let Some(program) = collectives(&hosts.a.place) else { return };

@@ -7,11 +7,14 @@ HOST and PORT are where the target listens for the initiator, by TCP; OWN is the
 """
 
 import ctypes
+import os
 import random
 import sys
 from multiprocessing.connection import Client, Listener
 
+# As far as the environment's LARGEST.
 SIZES = [8, 4096, 65536, 1 << 20, 64 << 20]
+SIZES = [size for size in SIZES if size <= int(os.environ.get("LARGEST", SIZES[-1]))]
 LARGEST = SIZES[-1]
 
 

@@ -245,9 +245,9 @@ pub struct DeviceArgs {
     /// Be as unkind as the specification allows, so that what relies on more than it promises fails here
     ///
     /// Buffers are read, and written, right before the completion; bytes of a message come in any
-    /// order; completions come late; queues hold exactly what was asked for; some datagrams are
-    /// lost. With a number the same choices are made again; without one it is said which
-    /// it was.
+    /// order; completions and connection events come late; queues hold exactly what was asked for;
+    /// some datagrams are lost. With a number the same choices are made again; without one it is said
+    /// which it was.
     #[arg(
         long,
         value_name = "SEED",

@@ -9,7 +9,7 @@ use std::{env, fs};
 use diffy::Patch;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let lessons = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let lessons = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // Whatever is in it: a lesson or a patch may come or go.
     println!("cargo::rerun-if-changed={}", lessons.display());

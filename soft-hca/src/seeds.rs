@@ -34,7 +34,7 @@ pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Er
             faults: wanted.faults.clone(),
             strict: Some(seed),
             time: Some(time),
-            compares_buffers: false,
+            compares_buffers: true,
             command: command.to_vec(),
         })?;
         if status != 0 {
@@ -42,10 +42,12 @@ pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Er
                 OUT_OF_TIME => format!("has not ended after {} s", time.as_secs()),
                 _ => format!("ends with status {status}"),
             };
+            let file = file.display();
+            eprintln!("soft-hca: with --strict={seed} it {what}");
             eprintln!(
-                "soft-hca: with --strict={seed} it {what}; `soft-hca explain {}` says what went wrong",
-                file.display()
+                "soft-hca: `soft-hca explain {file}` says what the device knows to have gone wrong"
             );
+            eprintln!("soft-hca: `soft-hca check --record {file}` says what the program relied on");
             return Ok(status);
         }
         fs::remove_file(&file).map_err(cannot(format!("remove {}", file.display())))?;

@@ -121,6 +121,8 @@ fn seeds_one_after_the_other_until_one_fails() {
     assert!((0..10).any(|_| again().code() == Some(2)), "the same seed again");
     let shown = place.command(&["show", record]).output().unwrap();
     assert_has(&String::from_utf8_lossy(&shown.stdout), &["ibv_post_send(qp=", "IBV_WC_RECV"]);
+    let found = place.command(&["check", "--record", record]).output().unwrap();
+    assert_has(&String::from_utf8_lossy(&found.stderr), &["buffer-early: promises"]);
     fs::remove_file(place.file(record)).unwrap();
     let (status, text) = seeds(&["--seeds", "2", "--timeout", "1"], "sleep 1000");
     assert_eq!(status, Some(124), "{text}");

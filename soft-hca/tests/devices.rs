@@ -48,7 +48,7 @@ fn devices_are_found_in_their_order() {
     }
     let names = ["rxe5", "rxe0", "rxe2", "rxe1"];
     let in_order = names.map(|name| format!("\t{name}\n")).concat();
-    // Folders in memory give what is newest first.
+    // tmpfs lists the newest entry first.
     for folder in [std::env::temp_dir(), "/dev/shm".into()] {
         let folder = folder.join(format!("soft-hca-order-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();

@@ -1,7 +1,7 @@
 //! Folders of the tree that stands for `/sys` are read in the order of their names.
 //!
-//! libibverbs lists devices as it finds them there, and programs take the first one. A file system has an order of
-//! its own: that of runtime folders, in memory, gives what is newest first.
+//! libibverbs lists devices as it finds them there, and many programs take the first one. Each file system has an order
+//! of its own: tmpfs, where runtime folders are, lists the newest entry first.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};

@@ -12,7 +12,7 @@ import random
 import sys
 from multiprocessing.connection import Client, Listener
 
-# As far as the environment's LARGEST.
+# Up to the environment's LARGEST, if it is set.
 SIZES = [8, 4096, 65536, 1 << 20, 64 << 20]
 SIZES = [size for size in SIZES if size <= int(os.environ.get("LARGEST", SIZES[-1]))]
 LARGEST = SIZES[-1]

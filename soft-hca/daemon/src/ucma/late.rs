@@ -50,10 +50,9 @@ impl Late {
 
     /// The events of an id, which are not put off any longer.
     pub(super) fn take_of(&mut self, id: Key) -> impl Iterator<Item = Waiting> {
-        let (taken, kept) =
+        let (taken, kept): (Vec<_>, _) =
             std::mem::take(&mut self.events).into_iter().partition(|(_, event)| event.id == id);
         self.events = kept;
-        let taken: Vec<(u64, Waiting)> = taken;
         taken.into_iter().map(|(_, event)| event)
     }
 }

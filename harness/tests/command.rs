@@ -1,7 +1,5 @@
 //! The `harness` command itself: labelled output, exit statuses, clear errors.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::process::{Command, Output};
 
 use harness::examples::EXAMPLES;

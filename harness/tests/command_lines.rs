@@ -1,8 +1,6 @@
 //! The command-line cases, which need no RDMA device, against the programs that
 //! the workspace has built.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

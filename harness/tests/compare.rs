@@ -1,8 +1,6 @@
 //! `harness compare` without the C: programs of this workspace play both parts, and scripts
 //! play programs that differ, hang, crash or are not there.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,13 +1,10 @@
 //! `./demo` says why it does not take what comes first, or what is missing. Everything that it calls is
 //! a stand-in here.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod scripts;
 
 use std::fs;
 use std::process::{Command, Output};
 
-use scripts::Folder;
+use crate::scripts::Folder;
 
 impl Folder {
     /// `demo` and what it calls. The folder's name is an unusual one.

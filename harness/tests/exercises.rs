@@ -1,7 +1,5 @@
 //! What the exercises are about, and the recordings of their neighbours do not show.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

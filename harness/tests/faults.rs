@@ -2,8 +2,6 @@
 //!
 //! `harness faults --soft-hca` runs it.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::fs;
 use std::path::Path;
 

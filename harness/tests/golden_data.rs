@@ -1,8 +1,6 @@
 //! The recorded cases can all be read, and comparing with them can fail: every
 //! recording passes as itself and fails when anything in it is changed.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

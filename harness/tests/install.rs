@@ -1,14 +1,11 @@
 //! `harness/install`, which `./demo` starts with, says in a line which Rust is missing, and on other systems than
 //! Debian's which packages are. Where everything is there it says nothing.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod scripts;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use scripts::Folder;
+use crate::scripts::Folder;
 
 /// A folder with the script, and with a `cargo` that prints this of its version.
 fn folder(name: &str, cargo: &str) -> Folder {

@@ -1,7 +1,5 @@
 //! Each crate says about itself what a registry shows, in the form that the registry of crates takes.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::path::Path;
 use std::process::Command;
 

@@ -1,15 +1,11 @@
 //! C's `goto` labels in the examples: a function raises a mark when a step has succeeded, and undoes
 //! at its end what the mark says. The compiler takes a mark that is never raised, and what should
 //! have been undone then leaks.
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 use std::fs;
 
-#[path = "tree/mod.rs"]
-mod tree;
-
+use crate::tree::{files, top};
 use regex::Regex;
-use tree::{files, top};
 
 /// The texts of a file's functions that begin with a mark.
 fn functions(text: &str) -> impl Iterator<Item = &str> {

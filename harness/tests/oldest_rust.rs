@@ -1,14 +1,10 @@
 //! What the oldest Rust that the workspace takes does not compile and no lint notices: chains of `let`, which
 //! are in Rust 1.88 and later. (`clippy::incompatible_msrv` knows the standard library's functions.)
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
-mod tree;
-
 use std::fs;
 use std::path::Path;
 
-use tree::{files, top};
+use crate::tree::{files, top};
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()

@@ -1,7 +1,5 @@
 //! Cases that need a device, on soft-hca; and that its list of differences is checked.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,4 @@
 //! `./demo EXAMPLE --pcap FILE`: a run's packets, as Wireshark reads them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod scripts;
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::scripts::Folder;
 use harness::private::{self, Network};
-use scripts::Folder;
 
 /// Whether this machine has all that it takes. If not, this is said, or fails where it has to be there.
 fn is_possible(names: &Path) -> bool {

@@ -1,8 +1,6 @@
 //! The runner with shell scripts as server and client: order of the start, time
 //! order of the lines, kills, time limits, partial lines, nothing left running.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! Records of every example on soft-hca: their stable texts (`soft-hca show --stable`) are those in
 //! `records`. With RECORDS=write they are written there instead. And the timelines of these records have beside the
 //! calls what there is to read about their functions.
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

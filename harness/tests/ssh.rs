@@ -1,14 +1,11 @@
 //! `./demo` on two hosts over ssh: this one, and a few namespaces with an sshd of their own.
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
-mod scripts;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use scripts::Folder;
+use crate::scripts::Folder;
 
 /// In a namespace of its own, which is the near host; makes the far one, and then runs lines with
 /// `demo` for both.
@@ -66,7 +63,7 @@ test -z "$found" || { echo "left behind: $found"; exit 1; }
 
 impl Folder {
     /// `demo` and what it calls, with stand-ins for what builds and installs.
-    fn new(name: &str) -> Self {
+    fn with_hosts(name: &str) -> Self {
         let name = format!("harness-ssh-{name}-{}", std::process::id());
         let folder = Self::with_demo(&name, &["harness/install", "path/cargo"]);
         fs::create_dir_all(folder.0.join("tmp")).unwrap();
@@ -86,7 +83,7 @@ impl Folder {
     }
 
     /// Runs lines of a shell between the two hosts.
-    fn run(&self, lines: &str) -> Output {
+    fn on_hosts(&self, lines: &str) -> Output {
         let path = std::env::var("PATH").unwrap();
         self.script("hosts", &HOSTS.replace("LINES", &format!("{{\n{lines}\n}} 2>&1")));
         Command::new("unshare")
@@ -107,7 +104,7 @@ fn between_hosts(name: &str, lines: &str) -> Option<String> {
         println!("left out here: it needs root, and dropbear as sshd");
         return None;
     }
-    let output = Folder::new(name).run(lines);
+    let output = Folder::with_hosts(name).on_hosts(lines);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());

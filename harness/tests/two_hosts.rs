@@ -1,5 +1,4 @@
 //! The demo on two hosts: examples between two network namespaces of this machine.
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,5 @@
 //! `soft-hca check`: a wrong program for each rule, of which that is found and nothing else, and the same
 //! one corrected, of which nothing is; and programs that others have written.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,5 @@
 //! Programs of others under `soft-hca check`: what is found of them is what `docs/check.md` has in its table,
 //! where each finding is said to be true. See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,6 @@
 //! others: everything works all the same, by way of shared memory, and one line says so.
 //!
 //! See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,4 @@
 //! The command as its users see it, with programs that know nothing of RDMA.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

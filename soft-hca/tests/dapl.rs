@@ -4,7 +4,6 @@
 //! DAPL finds a provider's library and device by a line of `/etc/dat.conf`, or of the file that
 //! `DAT_OVERRIDE` names; Debian's has lines for other devices only. The third provider addresses its
 //! peers by InfiniBand's local identifiers, which there are none of on Ethernet.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,6 @@
 //! reliable has to come out right all the same. See `hosts.rs` about the two hosts.
 //!
 //! `SOFT_HCA_LONG=1` has more get lost, and moves a gibibyte.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::process::Command;

@@ -1,6 +1,5 @@
 //! What both sides of a request that fails are told: statuses, asynchronous events, states. As
 //! `docs/errors.md` has it, within a fabric and by its link to other hosts alike.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::compile;
 use programs::hosts::{Hosts, INTERFACE};

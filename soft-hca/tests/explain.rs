@@ -1,5 +1,4 @@
 //! What `soft-hca explain` says of real programs that do something wrong, `wrong/wrong.py`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 

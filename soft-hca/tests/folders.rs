@@ -1,7 +1,6 @@
 //! soft-hca in folders whose names `LD_PRELOAD` cannot have: spaces and colons separate there.
 //!
 //! See `stock.rs` about programs that are not installed; the package is ibverbs-utils.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};

@@ -1,7 +1,6 @@
 //! Gloo's collectives over its ibverbs transport, two to four ranks that compare what they get: allreduce by three
 //! algorithms, broadcast from each rank, barriers. The package is libgloo-dev; see `stock.rs` about those that are not
 //! installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 

@@ -1,5 +1,4 @@
 //! What `soft-hca explain` says of programs that hang, `hangs/hangs.c`, and of such that do not.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Command;
 use std::sync::Mutex;

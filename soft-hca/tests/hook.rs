@@ -1,6 +1,5 @@
 //! The receiver's own polls, which bring small sends to its memory: when they are there, and what else
 //! a program may do at that time. See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Command;
 

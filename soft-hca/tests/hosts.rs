@@ -1,7 +1,6 @@
 //! Pairs on two hosts: two network namespaces, each with a fabric of its own, and packets of RoCE v2
 //! between them. Where the system allows no namespaces, the tests are skipped with a word about it;
 //! see `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::process::Command;

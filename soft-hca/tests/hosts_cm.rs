@@ -1,5 +1,4 @@
 //! The connection manager between two hosts; see `hosts.rs`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::assert_has;
 use programs::hosts::{Hosts, INTERFACE, assert_gone, by_cm};

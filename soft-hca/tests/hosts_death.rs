@@ -4,7 +4,6 @@
 //!
 //! `SOFT_HCA_LONG=1` kills 200 times, and `SOFT_HCA_SEED` another number does it differently. See
 //! `hosts.rs` about systems without namespaces.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Command;
 use std::thread;

@@ -1,5 +1,4 @@
 //! Multicast groups with members on two hosts; see `hosts.rs`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 

@@ -1,6 +1,5 @@
 //! Programs of others between two hosts, which choose device, GID and address by themselves; see
 //! `hosts.rs`. The package is libfabric-bin.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::assert_has;
 use programs::hosts::{Host, Hosts, assert_gone};

@@ -1,6 +1,5 @@
 //! Programs that run their share of the port to other hosts by themselves: how they leave it, and the same
 //! where they do not (`SOFT_HCA_OWN_PORT=0`). What they send and receive is in `hosts.rs` and its like.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Command;
 use std::thread;

@@ -1,7 +1,6 @@
 //! What `cargo install` installs: the command and, as programs, the libraries that it preloads.
 //!
 //! See `stock.rs` about programs that are not installed; the package is ibverbs-utils.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 use std::fs;

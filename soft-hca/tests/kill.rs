@@ -3,7 +3,6 @@
 //!
 //! `SOFT_HCA_LONG=1` makes it more than 500 kills, and `SOFT_HCA_SEED` another number starts them
 //! differently. See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -4,7 +4,6 @@
 //! kind, and then killed. Its peer, which may be waiting for that very lock, has to notice as if
 //! there had been none, and the fabric stays usable. `SOFT_HCA_LONG=1` makes the run long, and
 //! `SOFT_HCA_SEED` another number starts it differently.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 

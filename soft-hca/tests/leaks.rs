@@ -1,6 +1,5 @@
 //! Much of everything, and nothing is left: connections that come and go by the thousand, a
 //! thousand queue pairs in dozens of processes. `SOFT_HCA_LONG=1` makes the runs long.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::time::Duration;

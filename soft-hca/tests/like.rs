@@ -2,7 +2,6 @@
 //!
 //! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, python3 and
 //! libibverbs1.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Output;
 

@@ -1,7 +1,6 @@
 //! As many objects as the device announces can be created, and the next one is refused.
 //!
 //! See `stock.rs` about programs that are not installed; the packages are python3 and libibverbs1.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::place::Place;
 use programs::{installed, is_long};

@@ -3,7 +3,6 @@
 //! not.
 //!
 //! `conformance/engines --llama` builds the server and runs these tests.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -63,6 +62,7 @@ fn expect(client: &mut Program, server: &Program) {
 
 /// The second client comes after one that was killed.
 #[test]
+#[ignore = "conformance/engines --llama brings what it runs"]
 fn on_one_host() {
     let place = Place::new("llama");
     let Some(program) = client(&place) else { return };
@@ -80,6 +80,7 @@ fn on_one_host() {
 }
 
 #[test]
+#[ignore = "conformance/engines --llama brings what it runs"]
 fn between_two_hosts() {
     let Some(hosts) = Hosts::new("llama-hosts") else { return };
     let Some(program) = client(&hosts.a.place) else { return };

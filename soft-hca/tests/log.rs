@@ -1,5 +1,4 @@
 //! The daemon's log: empty unless there is something to say, and where `soft-hca doctor` shows it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 

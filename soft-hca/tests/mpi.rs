@@ -4,7 +4,6 @@
 //! `UCX_TLS` leaves UCX no other transport than the one to be tested. Debian's MPICH gives UCX the
 //! messages within a machine as well; Open MPI has to be told to take UCX (`--mca pml ucx`), which
 //! Debian's configuration leaves out.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::mpi::{MPICH, Mpi, OPEN_MPI, RANKS};
 use programs::place::Place;

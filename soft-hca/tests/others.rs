@@ -3,7 +3,6 @@
 //!
 //! What is not installed is skipped, as in `stock.rs`. The packages are fio, libfabric-bin, qperf, iperf
 //! and netcat-traditional.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs::{self, File};
 use std::path::PathBuf;

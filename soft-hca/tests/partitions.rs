@@ -2,7 +2,6 @@
 //!
 //! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, perftest,
 //! rdmacm-utils, infiniband-diags, iproute2 and python3-pyverbs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::path::PathBuf;

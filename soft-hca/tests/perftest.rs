@@ -1,6 +1,5 @@
 //! perftest in a fabric: each test with the exchange of addresses by TCP and, with `-R`, by the
 //! connection manager. See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::place::Place;
 use programs::{LOCALHOST, installed, perftest, tcp};

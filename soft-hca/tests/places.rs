@@ -1,6 +1,5 @@
 //! Places in the source: findings, entries and calls name where the program has made the call, as far as
 //! its file tells.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::process::{Command, Stdio};

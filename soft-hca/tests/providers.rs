@@ -2,7 +2,6 @@
 //! device by a folder with that release's.
 //!
 //! `conformance/newer` brings a release; its C library and its Python run the programs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::path::Path;
@@ -66,6 +65,7 @@ fn empty_library(file: &Path) -> bool {
 }
 
 #[test]
+#[ignore = "conformance/newer --release forky brings what it runs"]
 fn of_another_release() {
     let Some(programs) = other_programs() else {
         println!("skipped: SOFT_HCA_PROGRAMS names no other release (conformance/newer)");

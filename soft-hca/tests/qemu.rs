@@ -3,7 +3,6 @@
 //! Needs the package qemu-system-x86; without it the tests are skipped, as in `stock.rs`. The guest is
 //! a few instructions (`programs/guest.rs`), the processor is emulated. The large guest has 512 MiB, with
 //! `SOFT_HCA_LONG=1` 3 GiB.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! Records of real programs: what is in them, as text, and what they explain.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

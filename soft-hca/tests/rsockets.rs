@@ -2,7 +2,6 @@
 //! memcached. No socket listens for TCP meanwhile, so all goes over the device.
 //!
 //! `conformance/newer --release forky` brings the programs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs::{self, File};
 
@@ -45,6 +44,7 @@ fn lines(bytes: usize) -> String {
 }
 
 #[test]
+#[ignore = "conformance/newer --release forky brings what it runs"]
 fn redis() {
     if !installed(&["redis-server", "redis-cli"]) {
         return;
@@ -67,6 +67,7 @@ fn redis() {
 }
 
 #[test]
+#[ignore = "conformance/newer --release forky brings what it runs"]
 fn memcached() {
     if !installed(&["memcached", "nc.traditional"]) {
         return;

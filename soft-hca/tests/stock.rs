@@ -3,7 +3,6 @@
 //! A program that is not installed is skipped, unless `SOFT_HCA_STRICT=1` is set. The packages are
 //! ibverbs-utils, rdmacm-utils, perftest, iproute2 and python3-pyverbs. With `SOFT_HCA_PROGRAMS` the
 //! programs of another release are taken; `conformance/newer` sets it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -4,7 +4,6 @@
 //!
 //! `SOFT_HCA_LONG=1` makes the runs long, and `SOFT_HCA_SEED` another number starts them
 //! differently. See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -1,6 +1,5 @@
 //! `soft-hca run --strict`: programs that rely on what is not promised fail, and the same ones corrected do
 //! not.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::process::{ExitStatus, Stdio};

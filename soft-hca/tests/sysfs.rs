@@ -1,7 +1,6 @@
 //! Programs that look for the device in sysfs by themselves.
 //!
 //! See `stock.rs` about programs that are not installed; the packages are hwloc and python3.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::installed;
 use programs::place::Place;

@@ -1,6 +1,5 @@
 //! Mixed traffic of many threads, every byte checked: by `soft-hca-traffic`, an ordinary verbs
 //! program. `SOFT_HCA_LONG=1` moves a gibibyte and more.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::time::Duration;

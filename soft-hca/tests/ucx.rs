@@ -4,7 +4,6 @@
 //! Tests of UCX's lower layer (UCT) take transport and device as options, those of the upper one
 //! (UCP) from `UCX_TLS`, as there is no option for it. Nothing else is ever set but `UCX_LOG_LEVEL`,
 //! with which UCX says what it has chosen.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp, the_processors};

@@ -104,7 +104,7 @@ mod tests {
     fn a_page_that_is_right_has_no_problems() {
         assert_eq!(of(&PAGE.replace("our_agent", "follow")), []);
         assert_eq!(of("[`links`](tests/pages/links.rs)"), []);
-        assert_eq!(of("[`links`](tests/pages/main.rs) [`golden::NAME`](tests/pages/links.rs)"), []);
+        assert_eq!(of("[`links`](tests/pages/mod.rs) [`golden::NAME`](tests/pages/links.rs)"), []);
         assert_eq!(
             of("[`src`](src) [a page](https://example.org/#x) [`Cargo.toml`](Cargo.toml)"),
             []

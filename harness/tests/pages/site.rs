@@ -8,7 +8,7 @@ use harness::site;
 use harness::site::links::slug;
 use regex::Regex;
 
-use crate::links::{LINK, prose};
+use super::links::{LINK, prose};
 use crate::tree::{files, top};
 
 /// What a page of the book links to that is not in it.

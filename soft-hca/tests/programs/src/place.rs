@@ -37,11 +37,15 @@ pub struct Place {
 impl Place {
     /// A new folder, with this in its name.
     pub fn new(name: &str) -> Self {
+        /// Tests of one process run at the same time, and some give the same name.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         built(PRELOAD_FILE);
-        let dir = std::env::temp_dir().join(format!("soft-hca-{name}-{}", std::process::id()));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(format!("soft-hca-{name}-{own}"));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
-        let fabric = format!("test-{}", std::process::id());
+        let fabric = format!("test-{own}");
         Self {
             dir,
             soft_hca: built(COMMAND),

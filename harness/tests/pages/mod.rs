@@ -1,14 +1,10 @@
 //! The pages for readers: what they refer to exists, and the commands of those in `docs` run and
 //! print what is shown.
 
-#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 mod console;
 mod inherited;
 mod links;
 mod site;
-#[path = "../tree/mod.rs"]
-mod tree;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -20,7 +16,7 @@ use harness::examples::EXAMPLES;
 use harness::golden::normalise::Normaliser;
 use harness::private::{self, Network};
 
-use crate::console::{Session, sessions};
+use self::console::{Session, sessions};
 use crate::tree::{files, top};
 
 /// What `./demo` calls soft-hca, see there.

@@ -1,0 +1,26 @@
+//! What the harness promises, and what holds for the whole repository: its pages, layers, scripts and recordings.
+//!
+//! One program for all of them: most of the time to build several would go into linking.
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+mod command;
+mod command_lines;
+mod compare;
+mod demo;
+mod exercises;
+mod faults;
+mod golden_data;
+mod install;
+mod layers;
+mod manifests;
+mod marks;
+mod oldest_rust;
+mod on_soft_hca;
+mod packets;
+mod pages;
+mod pairs;
+mod records;
+mod scripts;
+mod ssh;
+mod tree;
+mod two_hosts;

@@ -11,6 +11,8 @@ use crate::migration;
 pub(crate) struct MrObject {
     /// A window.
     pub is_window: bool,
+    /// Its key, 0 until it has one.
+    pub key: u32,
 }
 
 /// A completion queue.

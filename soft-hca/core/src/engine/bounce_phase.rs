@@ -60,9 +60,9 @@ pub fn ask(phase: &AtomicU32) {
 
 /// The helper's first step. False if there is no request, or it has gone.
 ///
-/// Whoever makes a region invalid either sees that the helper is busy, or the helper, which looks
-/// at regions after this, sees the region so: both sides write, then read what the other writes,
-/// with a fence between the two.
+/// The daemon, which makes a region invalid, either sees that the helper is busy, or its own helper, which
+/// looks at regions after this, sees the region so: both sides write, then read what the other
+/// writes, with a fence between the two. (A closed program waits for its helper itself: `registry`.)
 pub fn begin(phase: &AtomicU32) -> bool {
     let word = phase.load(Acquire);
     if !is_asked(word) || !step(phase, word, BUSY) {

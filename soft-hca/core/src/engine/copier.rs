@@ -5,12 +5,14 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use crate::arena::{Arena, Mapping};
 use crate::engine::bounce;
 use crate::engine::own_memory::Stream;
 use crate::engine::pids::Pids;
 use crate::engine::process_memory::{self, CopyError};
+use crate::engine::registry::Registry;
 use crate::engine::segments::{Fault, Memory, Segment, length};
 
 /// Moves bytes between processes.
@@ -23,6 +25,11 @@ pub trait Copier: fmt::Debug {
         from: Memory<'_>,
         to: Memory<'_>,
     ) -> Result<(), Fault>;
+
+    /// What registered memory has to be in to be used, if the arena's tables are not enough.
+    fn registry(&self) -> Option<&Registry> {
+        None
+    }
 }
 
 /// Between processes of this machine that share the arena.
@@ -32,6 +39,11 @@ pub struct LocalCopier {
 }
 
 impl LocalCopier {
+    /// One that uses the memory and the processes in a registry only, of those that it is about.
+    pub fn guarded(registry: Arc<Registry>) -> Self {
+        Self { pids: Pids::of(Some(registry)) }
+    }
+
     /// Whether process `me`, which runs this, can reach the memory of `proc`; if not, what the
     /// system says.
     pub fn probe(&self, arena: &Arena, me: usize, proc: usize) -> io::Result<()> {
@@ -101,9 +113,20 @@ impl Copier for LocalCopier {
         if length == 0 {
             return Ok(());
         }
+        let _held = match self.registry() {
+            None => None,
+            Some(registry) => Some((
+                registry.hold(me, from, false).ok_or(Fault::Source)?,
+                registry.hold(me, to, true).ok_or(Fault::Destination)?,
+            )),
+        };
         match self.copy_directly(arena, me, from, to, length) {
             Err(Fault::Unreachable) => bounce::copy(&self.pids, arena, me, from, to, length),
             copied => copied,
         }
+    }
+
+    fn registry(&self) -> Option<&Registry> {
+        self.pids.registry()
     }
 }

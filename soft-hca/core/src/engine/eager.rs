@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
-use crate::engine::memory::is_registered;
+use crate::engine::memory::may_be_written;
 use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
 use crate::engine::staging::{Indices, is_waiting, move_all, room};
@@ -122,6 +122,13 @@ impl<'a> Actor<'a> {
             return None;
         }
         let free = room(&ring, cq.eager_free.load(Acquire), needed)?;
+        let _held = match self.copier.registry() {
+            None => None,
+            Some(registry) => match registry.hold(self.me, from, false) {
+                None => return Some(Err(Fault::Source)),
+                held => held,
+            },
+        };
         let mut producer = ring.producer();
         let mut stream = Stream::of(from.segments);
         for (index, segment) in to.segments.iter().enumerate() {
@@ -186,8 +193,8 @@ impl<'a> Actor<'a> {
             let region = Region::from_word(slot.u32(REGION));
             let slots = u32::try_from(slots_of(segment.length)).ok();
             let slots = slots.filter(|slots| *slots <= filled)?;
-            if is_registered(self.arena, proc, (segment, region), true) {
-                self.move_staged(&ring, index, proc, segment);
+            if may_be_written(self.arena, proc, (segment, region)) {
+                self.move_staged(&ring, index, proc, (segment, region));
             }
             Some(slots)
         });
@@ -196,15 +203,22 @@ impl<'a> Actor<'a> {
 
     /// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as
     /// what an adapter writes to pages that a program has unmapped.
-    fn move_staged(&self, ring: &Ring<'_>, index: u32, proc: usize, to: Segment) {
+    fn move_staged(
+        &self,
+        ring: &Ring<'_>,
+        index: u32,
+        proc: usize,
+        (to, region): (Segment, Region),
+    ) {
         let Some(places) = places(ring, index, to.length) else { return };
+        let is_direct = proc == self.me && self.copier.registry().is_none();
         let mut addr = to.addr;
         for (place, bytes) in places {
             let length = bytes as u64;
-            if length > 0 && !(proc == self.me && own_memory::copy(place, addr, length)) {
+            if length > 0 && !(is_direct && own_memory::copy(place, addr, length)) {
                 let (from, to) = ([Segment { addr: place, length }], [Segment { addr, length }]);
-                let (from, to) =
-                    (Memory::unregistered(self.me, &from), Memory::unregistered(proc, &to));
+                let from = Memory::unregistered(self.me, &from);
+                let to = Memory { proc, segments: &to, regions: &[region] };
                 let _ = self.copier.copy(self.arena, self.me, from, to);
             }
             addr = addr.wrapping_add(length);

@@ -10,9 +10,9 @@ use std::thread::{self, JoinHandle};
 use crate::arena::{BOUNCE_BUFFER_BYTES, Mapping};
 use crate::engine::bounce::{self, Job};
 use crate::engine::bounce_buffer::Way;
-use crate::engine::memory::is_registered;
 use crate::engine::pids::Pids;
 use crate::engine::process_memory::CopyError;
+use crate::engine::registry::Registry;
 use crate::engine::segments::length;
 use crate::engine::{DAEMON, futex, signals};
 
@@ -32,13 +32,18 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper of process `me`. That of the daemon also answers for helpers that are dead.
-    /// The program's signals are not for this thread.
-    pub fn start(arena: Arc<Mapping>, me: usize, is_dead: IsDead) -> io::Result<Self> {
+    /// Starts the helper of process `me`, for memory that is in a registry. That of the daemon also
+    /// answers for helpers that are dead. The program's signals are not for this thread.
+    pub fn start(
+        arena: Arc<Mapping>,
+        me: usize,
+        registry: Arc<Registry>,
+        is_dead: IsDead,
+    ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = {
             let (arena, is_over) = (Arc::clone(&arena), Arc::clone(&is_over));
-            let run = move || serve(&arena, me, &is_dead, &is_over);
+            let run = move || serve(&arena, me, &registry, &is_dead, &is_over);
             let builder = thread::Builder::new().name("soft-hca".into()).stack_size(STACK);
             signals::while_blocked(|| builder.spawn(run))?
         };
@@ -56,8 +61,14 @@ impl Drop for Helper {
     }
 }
 
-fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
-    let pids = Pids::default();
+fn serve(
+    arena: &Mapping,
+    me: usize,
+    registry: &Arc<Registry>,
+    is_dead: &IsDead,
+    is_over: &AtomicBool,
+) {
+    let pids = Pids::of(Some(Arc::clone(registry)));
     let entry = &arena.procs[me];
     while !is_over.load(Acquire) {
         let doorbell = entry.doorbell.load(Acquire);
@@ -65,7 +76,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
         for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
             let slot = &arena.bounce_slots[index];
             if let Some(job) = slot.claim(me) {
-                slot.finish(execute(&pids, arena, me, index, &job));
+                slot.finish(execute(&pids, registry, arena, me, index, &job));
             }
         }
         if asked == 0 {
@@ -80,6 +91,7 @@ fn serve(arena: &Mapping, me: usize, is_dead: &IsDead, is_over: &AtomicBool) {
 /// Moves what is registered, and nothing else, whatever a requester has written.
 fn execute(
     pids: &Pids,
+    registry: &Registry,
     arena: &Mapping,
     me: usize,
     index: usize,
@@ -89,12 +101,11 @@ fn execute(
         return Err(CopyError::Unreachable);
     }
     let fits = length(&job.segments()).checked_add(job.offset);
-    let is_written = job.way == Way::Out;
-    let mut segments = job.segments.iter();
-    if fits.is_none_or(|end| end > BOUNCE_BUFFER_BYTES as u64)
-        || !segments.all(|segment| is_registered(arena, job.proc, *segment, is_written))
-    {
+    if fits.is_none_or(|end| end > BOUNCE_BUFFER_BYTES as u64) {
         return Err(CopyError::Fault);
     }
+    let segments = job.segments.iter().copied();
+    let _held =
+        registry.hold_all(job.proc, segments, job.way == Way::Out).ok_or(CopyError::Fault)?;
     bounce::transfer(pids, arena, me, index, job)
 }

@@ -8,7 +8,8 @@ use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::{DAEMON, LINK};
 use crate::uapi::rxe::Sge;
-use crate::uapi::verbs::access;
+
+pub(super) use crate::engine::registry::{GATHER, SCATTER};
 
 /// On whose behalf memory is used: a queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ pub(super) struct Wanted {
     pub addr: u64,
     /// Bytes.
     pub length: u64,
-    /// Bits of [`access`] that the region or window has to allow.
+    /// Bits of [`access`](crate::uapi::verbs::access) that the region or window has to allow.
     pub access: u32,
 }
 
@@ -147,50 +148,30 @@ fn out_of_bounds(side: MemorySide, key: u32, access: (u64, u64), region: (u64, u
     CheckError::memory(side, Cause::Bounds { side, key, access, region })
 }
 
-/// Whether memory of a process is registered, and, if it is to be written, for writing. It is most
-/// likely in the region that is named; but regions may also follow each other within it.
-pub(super) fn is_registered(
+/// Whether memory of a process still is registered for writing, in the region that it was found in.
+pub(super) fn may_be_written(
     arena: &Arena,
     proc: usize,
     (segment, region): (Segment, Region),
-    is_written: bool,
 ) -> bool {
-    let wanted = if is_written { SCATTER } else { GATHER };
-    let end_of_region = |mr: &Mr, addr: u64| -> Option<u64> {
-        let key = mr.live.load(Acquire);
-        let start = mr.addr.load(Acquire);
-        let end = start.checked_add(mr.length.load(Acquire))?;
-        let fits = key != 0
-            && mr.proc.load(Acquire) as usize == proc
-            && mr.kind.load(Acquire) == 0
-            && mr.access.load(Acquire) & wanted == wanted
-            && (start..end).contains(&addr);
-        (fits && mr.live.load(Acquire) == key).then_some(end)
-    };
-    let Some(end) = segment.addr.checked_add(segment.length) else { return false };
-    let used = (arena.mrs_used.load(Acquire) as usize).min(arena.mrs.len());
-    let named = region.index().and_then(|index| arena.mrs.get(index));
-    let mut at = segment.addr;
-    while at < end {
-        let mut regions = named.into_iter().chain(&arena.mrs[..used]);
-        match regions.find_map(|mr| end_of_region(mr, at)) {
-            Some(covered) => at = covered,
-            None => return false,
-        }
-    }
-    true
+    let Some(mr) = region.index().and_then(|index| arena.mrs.get(index)) else { return false };
+    let key = mr.live.load(Acquire);
+    let offset = segment.addr.checked_sub(mr.addr.load(Acquire));
+    let end = offset.and_then(|offset| offset.checked_add(segment.length));
+    key != 0
+        && mr.proc.load(Acquire) as usize == proc
+        && mr.kind.load(Acquire) == 0
+        && mr.access.load(Acquire) & SCATTER == SCATTER
+        && end.is_some_and(|end| end <= mr.length.load(Acquire))
+        && mr.live.load(Acquire) == key
 }
-
-/// What a scatter list must allow.
-pub(super) const SCATTER: u32 = access::LOCAL_WRITE;
-/// What a gather list must allow: any registered memory can be read by its owner.
-pub(super) const GATHER: u32 = 0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::tests::fabric::{ALL, Buffer, PD, THEM, US, World, set};
     use crate::engine::wc_status;
+    use crate::uapi::verbs::access;
 
     const QPN: u32 = 0x11;
 
@@ -237,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn registered_memory_is_found_whatever_region_is_named() {
+    fn memory_is_in_the_region_that_is_named() {
         let world = World::new();
         let mut first = world.buffer(US, vec![0; 8]);
         let mut second = world.buffer(US, vec![0; 8]);
         let within = Segment { addr: second.addr() + 1, length: 5 };
         let beyond = Segment { addr: first.addr() + 4, length: 5 };
-        let is_ours = |segment, region| is_registered(&world.arena, US, (segment, region), true);
+        let is_ours = |segment, region| may_be_written(&world.arena, US, (segment, region));
         for region in [Region::NONE, Region::at(0), Region::at(1), Region::from_word(u32::MAX)] {
-            assert!(is_ours(within, region), "{region:?}");
+            assert_eq!(is_ours(within, region), region == Region::at(1), "{region:?}");
             assert!(!is_ours(beyond, region), "{region:?}");
-            assert!(!is_registered(&world.arena, THEM, (within, region), false), "{region:?}");
+            assert!(!may_be_written(&world.arena, THEM, (within, region)), "{region:?}");
         }
     }
 }

@@ -33,6 +33,7 @@
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `own_memory` | within this process | |
+//! | `registry` | what is registered, as the process that copies was told itself | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
 //! | `check`, `cause` | checks that have failed, and why | |
 //! | `traced`, `posted` | what is traced | |
@@ -83,6 +84,7 @@ mod posted;
 mod process_memory;
 mod quiesce;
 mod receive;
+mod registry;
 pub mod remote;
 mod request;
 mod requester;
@@ -122,6 +124,7 @@ pub use notification::{Reading, Tokens};
 pub use own_memory::guard;
 pub use posted::ReceiveQueue;
 pub use quiesce::Quiesce;
+pub use registry::{Identity, Registered, Registry, Retired};
 pub use remote::{DatagramReceiver, RemoteDatagram};
 pub use route::Route;
 pub use traced::trace_packet;

@@ -7,6 +7,7 @@ use std::sync::atomic::fence;
 
 use crate::arena::{FIRST_QPN, Lock};
 use crate::engine::Actor;
+use crate::engine::registry::Retired;
 
 /// How often it looks before it says that somebody does: short requests are over by then. It does not
 /// yield in between: on a busy machine the daemon might not run again for long, and all programs
@@ -20,12 +21,19 @@ pub struct Quiesce {
     locks: Vec<(usize, bool)>,
     /// Bounce slots with a helper at work: index, and the word that says so.
     bounces: Vec<(usize, u32)>,
+    /// Regions that copies may be using.
+    retired: Vec<Retired>,
 }
 
 impl Actor<'_> {
     /// Begins to wait for work requests that use memory of process `proc`; `qps` are the indices of
-    /// the queue pairs in use.
-    pub fn quiesce(&self, qps: impl IntoIterator<Item = usize>, proc: usize) -> Quiesce {
+    /// the queue pairs in use, `retired` what was deregistered.
+    pub fn quiesce(
+        &self,
+        qps: impl IntoIterator<Item = usize>,
+        proc: usize,
+        retired: Option<Retired>,
+    ) -> Quiesce {
         let is_its_own = |index: &usize| {
             self.arena.qps.get(*index).is_some_and(|qp| {
                 qp.live.load(Acquire) >= FIRST_QPN && qp.proc.load(Acquire) as usize == proc
@@ -36,6 +44,7 @@ impl Actor<'_> {
         Quiesce {
             locks: own.flat_map(|index| [(index, true), (index, false)]).collect(),
             bounces: self.busy_bounces(|slot| slot.proc.load(Acquire) as usize == proc),
+            retired: Vec::from_iter(retired),
         }
     }
 
@@ -45,7 +54,9 @@ impl Actor<'_> {
             // Who has had a lock for a moment knows that those who had it before are done.
             quiesce.locks.retain(|of| self.lock(self.lock_of(*of)).is_none());
             quiesce.bounces.retain(|slot| self.is_busy(*slot));
-            if quiesce.locks.is_empty() && quiesce.bounces.is_empty() {
+            quiesce.retired.retain_mut(|region| !region.is_unused());
+            let Quiesce { locks, bounces, retired } = &*quiesce;
+            if locks.is_empty() && bounces.is_empty() && retired.is_empty() {
                 return true;
             }
             hint::spin_loop();

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use soft_hca_core::arena::{self, Entry};
+use soft_hca_core::engine::Retired;
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::verbs::state;
 use soft_hca_roce::wire::ip;
@@ -111,7 +112,8 @@ impl Fabric {
         self.channels.release(index);
     }
 
-    pub(crate) fn release_mr(&mut self, index: usize) {
+    /// Gives the region, which copies may still be using.
+    pub(crate) fn release_mr(&mut self, index: usize) -> Option<Retired> {
         let mr = &self.arena.mrs[index];
         mr.live.store(0, Release);
         // A window that goes no longer counts at its region.
@@ -121,9 +123,9 @@ impl Fabric {
                 let _ = region.bound.fetch_update(AcqRel, Acquire, |bound| bound.checked_sub(1));
             }
         }
-        if self.mrs.release(index).is_some_and(|object| object.is_window) {
-            self.windows -= 1;
-        }
+        let object = self.mrs.release(index)?;
+        self.windows -= usize::from(object.is_window);
+        self.registry.deregister(object.key)
     }
 
     pub(crate) fn release_ah(&mut self, index: usize) {

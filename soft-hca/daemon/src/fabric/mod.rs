@@ -17,7 +17,9 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Release;
 
 use soft_hca_core::arena::{self, Entry, Guard, Lock, MAX_QPS, Mapping};
-use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalCopier, Quiesce};
+use soft_hca_core::engine::{
+    Actor, DAEMON, Helper, Identity, LocalCopier, Quiesce, Registry, Retired,
+};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 
@@ -49,6 +51,8 @@ pub(crate) struct Fabric {
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
     rings: Rings,
+    /// What copies on behalf of programs go by.
+    pub registry: Arc<Registry>,
     copier: LocalCopier,
     /// The link to other hosts.
     pub roce: link::Handle,
@@ -98,6 +102,7 @@ impl Fabric {
         let qp_numbers = QpNumbers::new(identity);
         arena.qpn_base.store(qp_numbers.base, Release);
         let env = Arc::new(DaemonEnv::default());
+        let registry = Arc::new(Registry::of_all());
         let fabric = Self {
             arena,
             devices,
@@ -106,7 +111,8 @@ impl Fabric {
             nonce: Box::new(system::random() | 1),
             env,
             rings: Rings::default(),
-            copier: LocalCopier::default(),
+            copier: LocalCopier::guarded(Arc::clone(&registry)),
+            registry,
             roce: link::Handle::default(),
             channels: Table::new(0..arena::MAX_CHANNELS, 0),
             cqs: Table::new(0..arena::MAX_CQS, 0),
@@ -145,7 +151,8 @@ impl Fabric {
     /// Starts the thread that moves memory for programs that cannot reach each other.
     pub(crate) fn start_helper(&self) -> io::Result<Helper> {
         let is_dead = self.env.deaths();
-        Helper::start(Arc::clone(&self.arena), DAEMON, Box::new(is_dead))
+        let registry = Arc::clone(&self.registry);
+        Helper::start(Arc::clone(&self.arena), DAEMON, registry, Box::new(is_dead))
     }
 
     /// Whether the daemon can reach a process's memory; if not, the error number.
@@ -176,7 +183,11 @@ impl Fabric {
 
     /// A key for a memory region or window.
     pub(crate) fn new_key(&mut self, index: usize) -> u32 {
-        arena::key(index, self.new_generation())
+        let key = arena::key(index, self.new_generation());
+        if let Some(object) = self.mrs.get_mut(index) {
+            object.key = key;
+        }
+        key
     }
 
     /// Takes a lock. `ERESTART` if somebody else has it, who may be stopped: then the command,
@@ -202,14 +213,15 @@ impl Fabric {
     fn forget_if_gone(&mut self, index: usize) {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
+            self.registry.forget(index);
             self.take_back_share(index);
         }
     }
 
     /// Who may still be moving data in or out of a process's memory with a region or window that
     /// has just been made invalid, if somebody is.
-    pub(crate) fn quiesce(&self, proc: usize) -> Option<Quiesce> {
-        let mut quiesce = self.actor().quiesce(self.qps.taken(), proc);
+    pub(crate) fn quiesce(&self, proc: usize, retired: Option<Retired>) -> Option<Quiesce> {
+        let mut quiesce = self.actor().quiesce(self.qps.taken(), proc, retired);
         (!self.actor().is_quiet(&mut quiesce)).then_some(quiesce)
     }
 }
@@ -217,6 +229,7 @@ impl Fabric {
 impl Fabric {
     /// Makes a new process known to the data path.
     pub(crate) fn announce(&self, index: usize, pid: u32, nonce_addr: u64, nonce: u64) {
+        self.registry.announce(index, Identity { pid, nonce_addr, nonce });
         let proc = &self.arena.procs[index];
         proc.reset();
         proc.pid.store(pid, Release);

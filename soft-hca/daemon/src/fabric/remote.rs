@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use soft_hca_core::config::LinkOptions;
-use soft_hca_core::engine::LINK;
+use soft_hca_core::engine::{LINK, LocalCopier};
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::{Qpn, qp_type, state};
@@ -26,7 +26,8 @@ impl Fabric {
         self.announce(LINK, std::process::id(), nonce_addr, *self.nonce);
         self.env.remember_process(LINK, None);
         let (arena, env) = (Arc::clone(&self.arena), Arc::clone(&self.env));
-        let (handle, thread) = link::start(wanted, &self.devices[0], arena, env)?;
+        let copier = LocalCopier::guarded(Arc::clone(&self.registry));
+        let (handle, thread) = link::start(wanted, &self.devices[0], arena, copier, env)?;
         self.env.set_link(handle.clone());
         for port in &mut Arc::make_mut(&mut self.devices[0]).ports {
             let of_link = handle.addresses().iter().filter_map(|ip| port.gids.netdev_of(*ip));

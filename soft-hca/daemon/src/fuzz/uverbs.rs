@@ -321,9 +321,8 @@ impl Case {
         Ok(())
     }
 
-    /// Writes to any word of the tables but locks, as a program with the arena can. (Not to regions
-    /// or to ids of processes: that would let the data path change any memory of this process or
-    /// of others, as a program may that has the right.)
+    /// Writes to any word of the tables but locks, as a program with the arena can. Regions and ids of
+    /// processes, too: what is copied goes by the registry.
     fn lie(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         self.tables_are_whole = false;
         let arena = &self.fabric.arena;
@@ -334,7 +333,7 @@ impl Case {
             _ => u.arbitrary::<u8>()?.into(),
         };
         let index = u.choose_index(4)?;
-        let words = match u.int_in_range(0..=7)? {
+        let words = match u.int_in_range(0..=9)? {
             0 => arena.cqs[index].words(),
             1 => arena.srqs[index].words(),
             2 => arena.channels[index].words(),
@@ -346,6 +345,8 @@ impl Case {
                 let others = [&arena.srqs_used, &arena.qpn_base, &arena.ipv4];
                 marks.into_iter().chain(others).map(Word::Word).collect()
             }
+            6 => arena.mrs[index].words(),
+            7 => arena.procs[index].words(),
             _ => arena.qps[index].words(),
         };
         u.choose(&words)?.store(value);

@@ -70,6 +70,7 @@ mod watch;
 
 use soft_hca_core::arena::{Mapping, SHARES};
 use soft_hca_core::config::LinkOptions;
+use soft_hca_core::engine::LocalCopier;
 use soft_hca_core::port::Port;
 use soft_hca_core::port::socket::Socket;
 use soft_hca_core::rpc::MAX_FDS;
@@ -125,6 +126,7 @@ pub(crate) fn start(
     wanted: &LinkOptions,
     device: &Device,
     arena: Arc<Mapping>,
+    copier: LocalCopier,
     env: Arc<DaemonEnv>,
 ) -> Result<(Handle, Thread), Error> {
     let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
@@ -180,7 +182,7 @@ pub(crate) fn start(
         handle::Shared::new((addresses, interface), wanted.is_always, counters, around, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
     let port = Port::new(sockets, Arc::clone(&shared.arena), tap);
-    let thread = Thread::start(Arc::clone(&shared), env, port).map_err(Error::Thread)?;
+    let thread = Thread::start(Arc::clone(&shared), env, copier, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
 }
 

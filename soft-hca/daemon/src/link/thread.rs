@@ -64,6 +64,7 @@ impl Thread {
     pub(super) fn start(
         shared: Arc<Shared>,
         daemon: Arc<DaemonEnv>,
+        copier: LocalCopier,
         port: Port<Tap>,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
@@ -82,7 +83,7 @@ impl Thread {
         let link = Link {
             arena: Arc::clone(&shared.arena),
             env,
-            copier: LocalCopier::default(),
+            copier,
             poller,
             groups: Vec::new(),
             of_shares,

@@ -132,7 +132,7 @@ impl Daemon {
             None if file.destroy_removed(&mut self.fabric).is_err() => {
                 return Some(Deferred::Remove(token, None));
             }
-            None => self.fabric.quiesce(file.proc),
+            None => self.fabric.quiesce(file.proc, None),
             used => used,
         };
         if used.as_mut().is_some_and(|quiesce| !self.fabric.actor().is_quiet(quiesce)) {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use soft_hca_core::engine::Registered;
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::uverbs::{answer, request};
@@ -73,7 +74,7 @@ pub(super) fn reg_mr(
     let is_lacking = flags & LACKING != 0;
     ensure(!is_lacking, Errno::EOPNOTSUPP.because("the device has no persistent memory"))?;
     ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
-    let index = cx.fabric.take_mr(MrObject { is_window: false })?;
+    let index = cx.fabric.take_mr(MrObject { is_window: false, key: 0 })?;
     let key = cx.fabric.new_key(index);
     let mr = &cx.fabric.arena.mrs[index];
     mr.proc.store(cx.file.proc as u32, Release);
@@ -82,6 +83,8 @@ pub(super) fn reg_mr(
     mr.addr.store(start, Release);
     mr.length.store(length, Release);
     mr.iova.store(if flags & access::ZERO_BASED != 0 { 0 } else { hca_va }, Release);
+    let region = Registered { proc: cx.file.proc, addr: start, length, access: flags };
+    cx.fabric.registry.register(key, region);
     mr.live.store(key, Release);
     let is_remote = flags & access::REMOTE != 0;
     let mr_handle = cx.file.handles.insert(Object::Mr { index, pd });
@@ -94,8 +97,8 @@ pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Resu
     let is_bound = cx.fabric.arena.mrs[index].bound.load(Acquire) != 0;
     ensure(!is_bound, Errno::EINVAL.because("a memory window is bound to the region"))?;
     cx.file.handles.remove(request.mr_handle);
-    cx.fabric.release_mr(index);
-    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::from(()) })
+    let retired = cx.fabric.release_mr(index);
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc, retired), ..Outcome::from(()) })
 }
 
 pub(super) fn alloc_mw(
@@ -106,7 +109,7 @@ pub(super) fn alloc_mw(
     let kind = u32::from(request.mw_type);
     let is_known = matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2);
     ensure(is_known, Errno::EINVAL.because("memory windows are of type 1 or 2"))?;
-    let index = cx.fabric.take_mr(MrObject { is_window: true })?;
+    let index = cx.fabric.take_mr(MrObject { is_window: true, key: 0 })?;
     let key = cx.fabric.new_key(index);
     let mw = &cx.fabric.arena.mrs[index];
     mw.proc.store(cx.file.proc as u32, Release);
@@ -124,5 +127,5 @@ pub(super) fn dealloc_mw(
     let index = cx.file.handles.index(request.mw_handle, Kind::Mw)?;
     cx.file.handles.remove(request.mw_handle);
     cx.fabric.release_mr(index);
-    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc), ..Outcome::from(()) })
+    Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc, None), ..Outcome::from(()) })
 }

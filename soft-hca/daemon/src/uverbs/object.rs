@@ -94,7 +94,7 @@ impl Object {
     pub(crate) fn destroy(self, fabric: &mut Fabric) -> Result<()> {
         match self {
             Self::Pd { .. } => fabric.release_pd(),
-            Self::Mr { index, .. } | Self::Mw { index, .. } => fabric.release_mr(index),
+            Self::Mr { index, .. } | Self::Mw { index, .. } => drop(fabric.release_mr(index)),
             Self::Ah { index, .. } => fabric.release_ah(index),
             Self::Cq { index } => fabric.release_cq(index)?,
             Self::Srq { index, .. } => fabric.release_srq(index)?,

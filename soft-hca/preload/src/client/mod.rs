@@ -23,6 +23,7 @@ mod netlink;
 mod polled;
 mod process;
 mod recorded;
+mod regions;
 mod share;
 mod site;
 mod strict;

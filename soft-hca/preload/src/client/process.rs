@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use soft_hca_core::arena::Mapping;
-use soft_hca_core::engine::{Actor, DAEMON, Helper, LocalCopier};
+use soft_hca_core::engine::{Actor, Copier, DAEMON, Helper, LocalCopier, Registry};
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, Created, FileKind, Hello, Request};
 use soft_hca_core::system;
@@ -41,6 +41,11 @@ impl Process {
     pub(crate) fn actor(&self) -> Actor<'_> {
         self.env.recorder.prepare();
         Actor { arena: &self.arena, me: self.index, env: &self.env, copier: &self.copier }
+    }
+
+    /// Where what is registered is entered, if this process goes by that: its memory is closed.
+    pub(crate) fn registry(&self) -> Option<&Registry> {
+        self.copier.registry()
     }
 
     /// Whether this still is the process that joined, and no child of it.
@@ -157,10 +162,14 @@ fn join(
         None => copier.probe(&arena, index, DAEMON).err(),
         Some(error) => Some(io::Error::from_raw_os_error(error.number())),
     };
+    let (copier, helper) = match refusal {
+        None => (copier, None),
+        Some(refusal) => close_memory(&arena, index, &refusal),
+    };
     let joined: &Process = Box::leak(Box::new(Process {
         identity: Identity::new(),
         index,
-        _helper: refusal.and_then(|refusal| close_memory(&arena, index, &refusal)),
+        _helper: helper,
         env: ClientEnv::new(Arc::clone(&arena), index, doorbell),
         arena,
         copier,
@@ -176,18 +185,26 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "soft-hca: {text}");
 }
 
-/// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies.
-fn close_memory(arena: &Arc<Mapping>, index: usize, refusal: &io::Error) -> Option<Helper> {
+/// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies. What
+/// the helper and the process itself copy is what the process has registered, whatever others
+/// write into the arena.
+fn close_memory(
+    arena: &Arc<Mapping>,
+    index: usize,
+    refusal: &io::Error,
+) -> (LocalCopier, Option<Helper>) {
     say(&format!(
         "this system does not let programs reach each other's memory ({refusal}); data is copied \
          through shared memory, which is slower: `soft-hca doctor` says more"
     ));
-    let helper = Helper::start(Arc::clone(arena), index, Box::new(|_| false));
+    let registry = Arc::new(Registry::of_process(index));
+    let copier = LocalCopier::guarded(Arc::clone(&registry));
+    let helper = Helper::start(Arc::clone(arena), index, registry, Box::new(|_| false));
     if let Err(error) = &helper {
         say(&format!("cannot start the thread that copies, so requests will fail: {error}"));
     }
     arena.procs[index].closed.store(1, Release);
-    helper.ok()
+    (copier, helper.ok())
 }
 
 /// Turns a descriptor into one that the program owns, with the lowest free number.

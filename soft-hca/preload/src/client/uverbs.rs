@@ -22,6 +22,7 @@ use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
+use crate::client::regions::Regions;
 use crate::client::table::{self, Entry};
 use crate::client::{
     OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, share, strict,
@@ -30,6 +31,8 @@ use crate::client::{
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
 pub(crate) struct UverbsFile {
+    // Their keys are others' as soon as the connection is closed.
+    regions: Regions,
     connection: Mutex<Connection>,
     process: &'static Process,
     /// Number of the device file.
@@ -54,6 +57,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
     let Opened { connection, process, arena_fd, event_fd, .. } =
         process::open(FileKind::Uverbs(device))?;
     let file = Arc::new(UverbsFile {
+        regions: Regions::of(process),
         connection: Mutex::new(connection),
         process,
         device,
@@ -334,6 +338,7 @@ impl UverbsFile {
         if strict::is_on() {
             self.note_strictly(command, answer)?;
         }
+        self.regions.note(command, &answer.bytes)?;
         match answer.created {
             Some(Created::Channel(id)) => {
                 let fd = fds.pop().ok_or(Errno::EIO)?;

@@ -53,6 +53,11 @@ impl Arena {
         Self { mapping, file, in_use: Default::default() }
     }
 
+    /// All of it, as the fabric's programs have it.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
     /// How many entries of each table are in use.
     pub fn objects(&self) -> Vec<(&'static str, usize)> {
         let arena = &*self.mapping;

@@ -6,6 +6,7 @@ pub mod brought_along;
 pub mod bystanders;
 pub mod capture;
 pub mod filter;
+pub mod forger;
 pub mod guest;
 pub mod hosts;
 pub mod locked;

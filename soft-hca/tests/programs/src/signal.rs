@@ -1,4 +1,4 @@
-//! Stopping a process and letting it go on.
+//! Stopping a process and letting it go on, and telling it something.
 #![allow(unsafe_code, reason = "signals for a child")]
 
 use crate::program::Program;
@@ -19,4 +19,10 @@ pub fn stop(program: &Program) {
 pub fn go_on(program: &Program) {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGCONT) }, 0);
+}
+
+/// SIGUSR1
+pub fn user(program: &Program) {
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGUSR1) }, 0);
 }

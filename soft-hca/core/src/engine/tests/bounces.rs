@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use super::fabric::*;
-use crate::engine::Copier;
+use crate::arena::key_index;
 use crate::engine::bounce::{Job, SlotGuard};
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::helper::Helper;
 use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
-use crate::uapi::verbs::access;
+use crate::engine::{Actor, Copier, LocalCopier, Registered, Registry, guard};
+use crate::uapi::rxe::{Sge, Wr};
+use crate::uapi::verbs::{access, opcode, status};
 
 /// A process that takes part in nothing.
 const OTHER: usize = 7;
@@ -24,8 +26,13 @@ const NO_PID: u32 = i32::MAX as u32;
 fn closed_world() -> (World, Helper) {
     let world = World::new();
     close(&world, THEM);
-    let helper = Helper::start(Arc::clone(&world.arena), THEM, Box::new(|_| false)).unwrap();
+    let helper = start_helper(&world, THEM);
     (world, helper)
+}
+
+fn start_helper(world: &World, proc: usize) -> Helper {
+    let (arena, registry) = (Arc::clone(&world.arena), Arc::clone(&world.registry));
+    Helper::start(arena, proc, registry, Box::new(|_| false)).unwrap()
 }
 
 fn close(world: &World, proc: usize) {
@@ -33,13 +40,19 @@ fn close(world: &World, proc: usize) {
     world.arena.procs[proc].closed.store(1, Release);
 }
 
-/// Stretches of which nobody says where they are registered.
-fn unnamed(segments: &[Segment]) -> Vec<(Segment, Region)> {
-    segments.iter().map(|segment| (*segment, Region::NONE)).collect()
+/// Stretches that are all in the region with this key.
+fn within(key: u32, segments: &[Segment]) -> Vec<(Segment, Region)> {
+    let region = Region::at(key_index(key).unwrap());
+    segments.iter().map(|segment| (*segment, region)).collect()
 }
 
-fn job(way: Way, proc: usize, segments: &[Segment]) -> Job {
-    Job { way, proc, offset: 0, segments: unnamed(segments) }
+fn job(way: Way, proc: usize, key: u32, segments: &[Segment]) -> Job {
+    Job { way, proc, offset: 0, segments: within(key, segments) }
+}
+
+/// Asks whoever moves a process's memory; a requester may ask for anything.
+fn ask(world: &World, job: Job) -> Result<(), CopyError> {
+    SlotGuard::acquire(&world.arena, US).unwrap().ask(US, job)
 }
 
 /// Their helper takes a request, and does nothing yet.
@@ -74,7 +87,7 @@ fn every_kind_of_request_works() {
 fn a_closed_process_reaches_others_by_the_daemon() {
     let world = World::new();
     world.announce(DAEMON, std::process::id());
-    let _helper = Helper::start(Arc::clone(&world.arena), DAEMON, Box::new(|_| false)).unwrap();
+    let _helper = start_helper(&world, DAEMON);
     let mut theirs = world.buffer(THEM, vec![0; 8]);
     let bytes = *b"12345678";
     let taken = SlotGuard::acquire(&world.arena, US).unwrap();
@@ -88,7 +101,7 @@ fn a_closed_process_reaches_others_by_the_daemon() {
     )
     .unwrap();
     let there = Segment { addr: theirs.addr(), length: 8 };
-    taken.ask(US, job(Way::Out, THEM, &[there])).unwrap();
+    taken.ask(US, job(Way::Out, THEM, theirs.key, &[there])).unwrap();
     assert_eq!(theirs.bytes, bytes);
 }
 
@@ -98,29 +111,170 @@ fn only_what_is_registered_is_touched() {
     let mut bytes = vec![1u8; 3000];
     let addr = process_memory::ours_mut(&mut bytes).addr;
     let readable = world.register(THEM, addr, 1000, 0);
-    world.register(THEM, addr + 1000, 1000, access::LOCAL_WRITE);
-    world.register(US, addr + 2000, 1000, access::LOCAL_WRITE);
-    let ask = |way, start: u64, length| {
-        let taken = SlotGuard::acquire(&world.arena, US).unwrap();
-        taken.ask(US, job(way, THEM, &[Segment { addr: addr + start, length }]))
+    let writable = world.register(THEM, addr + 1000, 1000, access::LOCAL_WRITE);
+    let ours = world.register(US, addr + 2000, 1000, access::LOCAL_WRITE);
+    let ask_for = |way, key, start: u64, length| {
+        ask(&world, job(way, THEM, key, &[Segment { addr: addr.wrapping_add(start), length }]))
     };
-    assert_eq!(ask(Way::In, 0, 2000), Ok(()), "regions that follow each other");
-    assert_eq!(ask(Way::Out, 1000, 1000), Ok(()));
+    assert_eq!(ask_for(Way::In, readable, 0, 1000), Ok(()));
+    assert_eq!(ask_for(Way::In, writable, 1000, 1000), Ok(()));
+    assert_eq!(ask_for(Way::Out, writable, 1000, 1000), Ok(()));
     let refused = Err(CopyError::Fault);
-    assert_eq!(ask(Way::Out, 999, 2), refused, "not to be written");
-    assert_eq!(ask(Way::In, 1999, 2), refused, "another process's");
-    assert_eq!(ask(Way::In, u64::MAX - addr, 2), refused);
-    assert_eq!(ask(Way::In, 0, u64::MAX), refused);
-    world.arena.mr(readable).unwrap().live.store(0, Release);
-    assert_eq!(ask(Way::In, 0, 1), refused, "no longer registered");
+    assert_eq!(ask_for(Way::Out, readable, 999, 1), refused, "not to be written");
+    assert_eq!(ask_for(Way::In, readable, 999, 2), refused, "beyond its end");
+    assert_eq!(ask_for(Way::In, writable, 999, 2), refused, "before its start");
+    assert_eq!(ask_for(Way::In, ours, 2000, 1), refused, "another process's");
+    assert_eq!(ask_for(Way::In, readable, u64::MAX - addr, 2), refused);
+    assert_eq!(ask_for(Way::In, readable, 0, u64::MAX), refused);
+    let nowhere = [(Segment { addr, length: 1 }, Region::NONE)].into();
+    let unnamed = Job { segments: nowhere, ..job(Way::In, THEM, readable, &[]) };
+    assert_eq!(ask(&world, unnamed), refused, "in no region");
+    assert!(world.registry.deregister(readable).unwrap().is_unused());
+    assert_eq!(ask_for(Way::In, readable, 0, 1), refused, "no longer registered");
     // More than a bounce buffer has, though all of it is registered.
-    let taken = SlotGuard::acquire(&world.arena, US).unwrap();
     let there = Segment { addr: addr + 1000, length: 1000 };
-    assert_eq!(taken.ask(US, job(Way::Out, THEM, &[there; 64])), Ok(()));
-    let far = Job { offset: 256 << 10, ..job(Way::Out, THEM, &[there]) };
-    assert_eq!(taken.ask(US, far), refused);
+    assert_eq!(ask(&world, job(Way::Out, THEM, writable, &[there; 64])), Ok(()));
+    let far = Job { offset: 256 << 10, ..job(Way::Out, THEM, writable, &[there]) };
+    assert_eq!(ask(&world, far), refused);
     assert_eq!(bytes[..1000], [1; 1000]);
     assert_eq!(bytes[2000..], [1; 1000]);
+}
+
+/// A program of the fabric can write the tables: a helper knows better.
+#[test]
+fn helpers_do_not_believe_the_tables() {
+    for (proc, helper) in [(THEM, THEM), (THEM, DAEMON), (DAEMON, DAEMON)] {
+        let world = World::new();
+        world.announce(DAEMON, std::process::id());
+        if helper == THEM {
+            close(&world, THEM);
+        }
+        let _helper = start_helper(&world, helper);
+        let mut bytes = vec![1u8; 64];
+        let addr = process_memory::ours_mut(&mut bytes).addr;
+        let refused = |job: Job| {
+            assert_eq!(ask(&world, job.clone()), Err(CopyError::Fault), "{proc} {helper} {job:?}");
+        };
+        let whole = Segment { addr, length: 64 };
+        // A region that is not there.
+        let forged = world.forge(proc, addr, 64, ALL);
+        for way in [Way::In, Way::Out] {
+            refused(job(way, proc, forged, &[whole]));
+        }
+        // One that is there, of which the table says too much.
+        let small = world.register(proc, addr + 8, 8, 0);
+        let entry = world.arena.mr(small).unwrap();
+        for (field, value) in [(&entry.addr, addr), (&entry.iova, addr), (&entry.length, 64)] {
+            field.store(value, Release);
+        }
+        set(&entry.access, ALL);
+        refused(job(Way::In, proc, small, &[whole]));
+        refused(job(Way::Out, proc, small, &[Segment { addr: addr + 8, length: 8 }]));
+        // One that has gone, and comes back in the table.
+        let gone = world.register(proc, addr, 64, ALL);
+        world.registry.deregister(gone);
+        refused(job(Way::In, proc, gone, &[whole]));
+        // Another process's.
+        let ours = world.register(US, addr, 64, ALL);
+        set(&world.arena.mr(ours).unwrap().proc, proc as u32);
+        refused(job(Way::Out, proc, ours, &[whole]));
+        assert_eq!(bytes, [1; 64]);
+    }
+}
+
+/// Nor does the daemon believe who a process is: it would reach a stranger.
+#[test]
+fn the_daemon_knows_processes_by_itself() {
+    let world = World::new();
+    world.announce(DAEMON, std::process::id());
+    let _helper = start_helper(&world, DAEMON);
+    let mut theirs = world.buffer(THEM, vec![1; 8]);
+    let there = [Segment { addr: theirs.addr(), length: 8 }];
+    set(&world.arena.procs[THEM].pid, NO_PID);
+    assert_eq!(ask(&world, job(Way::In, THEM, theirs.key, &there)), Ok(()));
+    world.announce(THEM, NO_PID);
+    set(&world.arena.procs[THEM].pid, std::process::id());
+    let unreachable = Err(CopyError::Unreachable);
+    assert_eq!(ask(&world, job(Way::In, THEM, theirs.key, &there)), unreachable);
+}
+
+/// What the daemon executes for a program goes by the same.
+#[test]
+fn the_daemon_executes_no_request_with_a_forged_region() {
+    let mut secret = vec![1u8; 64];
+    let at = process_memory::ours_mut(&mut secret).addr;
+    for (kind, is_local) in
+        [(opcode::RDMA_WRITE, true), (opcode::RDMA_WRITE, false), (opcode::RDMA_READ, false)]
+    {
+        let world = World::new();
+        let (a, _) = world.rc();
+        // The requester's memory is forged and the responder's good, or the other way round.
+        let (forger, other) = if is_local { (US, THEM) } else { (THEM, US) };
+        let mut good = world.buffer(other, vec![0; 64]);
+        let forged = world.forge(forger, at, 64, ALL);
+        let element = Sge { addr: at, length: 64, lkey: forged };
+        let wr = match is_local {
+            true => Wr::new(1, kind).sge(element).remote(good.addr(), good.key),
+            false => Wr::new(1, kind).sge(good.whole()).remote(at, forged),
+        };
+        world.put(a, &wr);
+        world.actor(DAEMON).run_send_queue(a);
+        let status = if is_local { status::LOC_PROT_ERR } else { status::REM_ACCESS_ERR };
+        assert_eq!(world.statuses(a), [(1, status)], "{kind} {is_local}");
+        assert_eq!((&good.bytes[..], &secret[..]), (&[0; 64][..], &[1; 64][..]));
+    }
+}
+
+/// A closed program's own requests and polls use what it has registered, whatever is in its queues.
+#[test]
+fn a_closed_program_does_not_believe_the_tables_either() {
+    let mut secret = vec![1u8; 64];
+    let at = process_memory::ours_mut(&mut secret).addr;
+    for length in [8, 64 << 10] {
+        let case = Case::new();
+        let registry = Arc::new(Registry::of_process(US));
+        let copier = LocalCopier::guarded(Arc::clone(&registry));
+        let closed = || Actor { copier: &copier, ..case.world.actor(US) };
+        let mut good = vec![2u8; length];
+        let ours = process_memory::ours_mut(&mut good);
+        let key = case.world.forge(US, ours.addr, ours.length, ALL);
+        let known = Registered { proc: US, addr: ours.addr, length: ours.length, access: ALL };
+        let sge = Sge { addr: ours.addr, length: length as u32, lkey: key };
+        let mut theirs = case.world.buffer(THEM, vec![0; length]);
+        case.world.receive(case.b, 20, &[theirs.whole()]);
+        case.world.receive(case.b, 21, &[theirs.whole()]);
+        // With the region in its registry this is sent, and without it is not.
+        registry.register(key, known);
+        case.world.put(case.a, &Wr::new(1, opcode::SEND).sge(sge));
+        closed().doorbell(case.a).unwrap();
+        assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+        assert_eq!(case.world.statuses(case.b), [(20, 0)]);
+        assert_eq!(theirs.bytes, good);
+        registry.deregister(key);
+        theirs.bytes.fill(0);
+        case.world.put(case.a, &Wr::new(2, opcode::SEND).sge(sge));
+        closed().doorbell(case.a).unwrap();
+        assert_eq!(case.world.statuses(case.a), [(2, status::LOC_PROT_ERR)]);
+        assert_eq!(theirs.bytes, vec![0; length]);
+    }
+    // A payload that somebody has left for it.
+    for is_named in [true, false] {
+        let world = World::new();
+        let (a, b) = world.rc();
+        let copier = LocalCopier::guarded(Arc::new(Registry::of_process(THEM)));
+        let key = world.forge(THEM, at, 64, ALL);
+        let mut ours = world.buffer(US, vec![9; 64]);
+        world.receive(b, 20, &[Sge { addr: at, length: 64, lkey: key }]);
+        world.send(a, &Wr::new(1, opcode::SEND).sge(ours.whole()));
+        let cq = world.entry(b).recv_cq.load(Acquire);
+        let ring = world.arena.ring(&world.arena.cqs[cq as usize].eager).unwrap();
+        assert_eq!(ring.unread() > 0, guard());
+        if !is_named {
+            ring.slot(ring.consumer()).set_u32(12, 0);
+        }
+        Actor { copier: &copier, ..world.actor(THEM) }.settle(cq);
+        assert_eq!(secret, [1; 64]);
+    }
 }
 
 #[test]
@@ -180,7 +334,7 @@ fn requests_of_the_dead_are_withdrawn() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let taken = SlotGuard::acquire(&world.arena, OTHER).unwrap();
-                let _ = taken.ask(OTHER, job(Way::In, THEM, &there));
+                let _ = taken.ask(OTHER, job(Way::In, THEM, theirs.key, &there));
                 mem::forget(taken);
             });
             let dead = |world: &World| world.arena.bounce_slots[0].lock.owner() == Some(OTHER);
@@ -208,15 +362,15 @@ fn a_busy_helper_is_waited_for() {
     thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let taken = SlotGuard::acquire(&world.arena, OTHER).unwrap();
-            taken.ask(OTHER, job(Way::In, THEM, &there))
+            taken.ask(OTHER, job(Way::In, THEM, theirs.key, &there))
         });
         let claimed = claim(&world);
-        assert_eq!((claimed.proc, claimed.segments), (THEM, unnamed(&there)));
+        assert_eq!((claimed.proc, claimed.segments), (THEM, within(theirs.key, &there)));
         // Its requester dies meanwhile, and keeps its locks so long.
         let daemon = world.actor(DAEMON);
         assert!(!daemon.release_all_of(OTHER));
         assert_eq!(SlotGuard::acquire(&world.arena, US).unwrap().index, 1);
-        let [mut theirs, mut ours] = [THEM, US].map(|proc| daemon.quiesce([], proc));
+        let [mut theirs, mut ours] = [THEM, US].map(|proc| daemon.quiesce([], proc, None));
         assert!(!daemon.is_quiet(&mut theirs));
         assert!(daemon.is_quiet(&mut ours));
         world.arena.bounce_slots[0].finish(Ok(()));

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use proptest::prelude::*;
 
 use super::fabric::{ALL, Case, DAEMON, THEM, US, World, pattern};
-use crate::engine::segments::{Memory, Segment};
+use crate::arena::key_index;
+use crate::engine::segments::{Memory, Region, Segment};
 use crate::engine::{EAGER_SLOTS, process_memory};
 use crate::uapi::rxe::{Sge, Wr};
 use crate::uapi::verbs::{opcode, state};
@@ -105,7 +106,9 @@ fn a_sender_that_dies_before_it_completes_what_it_has_staged() {
     case.world.receive(case.b, 20, &[case.theirs.whole()]);
     let (bytes, to) = ([5; 64], [Segment { addr: case.theirs.addr(), length: 64 }]);
     let from = [process_memory::ours(&bytes)];
-    let (from, to) = (Memory::unregistered(US, &from), Memory::unregistered(THEM, &to));
+    let regions = [Region::at(key_index(case.theirs.key).unwrap())];
+    let from = Memory::unregistered(US, &from);
+    let to = Memory { proc: THEM, segments: &to, regions: &regions };
     assert_eq!(case.world.actor(US).stage_or_move(case.cq(), from, to), Ok(()));
     assert!(case.has_staged());
     case.world.send(case.a, &Wr::new(1, opcode::SEND).sge(case.ours.whole()));

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::arena::{FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::{
-    Actor, Async, EAGER_SLOTS, Env, LocalCopier, RemoteDatagram, guard, ring_entries,
+    Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
+    RemoteDatagram, guard, ring_entries,
 };
 use crate::ring;
 use crate::system::page_bytes;
@@ -145,7 +146,11 @@ impl TestEnv {
 /// The fabric.
 pub(crate) struct World {
     pub arena: Arc<Mapping>,
+    /// What programs do is done with this one, what the daemon does with one that goes by the registry.
     pub copier: LocalCopier,
+    daemon_copier: LocalCopier,
+    /// What has been registered.
+    pub registry: Arc<Registry>,
     pub env: TestEnv,
     /// What peers read to know us.
     pub nonce: Box<u64>,
@@ -184,9 +189,12 @@ pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
 
 impl World {
     pub(crate) fn new() -> Self {
+        let registry = Arc::new(Registry::of_all());
         let world = Self {
             arena: Arc::new(Mapping::create().unwrap()),
             copier: LocalCopier::default(),
+            daemon_copier: LocalCopier::guarded(Arc::clone(&registry)),
+            registry,
             env: TestEnv::default(),
             nonce: Box::new(0x1234_5678_9abc_def1),
             heap: AtomicUsize::new(HEAP_START),
@@ -203,15 +211,19 @@ impl World {
 
     /// Makes a process known.
     pub(crate) fn announce(&self, proc: usize, pid: u32) {
+        let nonce_addr = (&raw const *self.nonce).expose_provenance() as u64;
+        self.registry.announce(proc, Identity { pid, nonce_addr, nonce: *self.nonce });
         let entry = &self.arena.procs[proc];
         entry.pid.store(pid, Release);
-        entry.nonce_addr.store((&raw const *self.nonce).expose_provenance() as u64, Release);
+        entry.nonce_addr.store(nonce_addr, Release);
         entry.nonce.store(*self.nonce, Release);
         entry.live.store(1, Release);
     }
 
     pub(crate) fn actor(&self, me: usize) -> Actor<'_> {
-        Actor { arena: &self.arena, me, env: &self.env, copier: &self.copier }
+        let is_daemon = matches!(me, DAEMON | LINK);
+        let copier = if is_daemon { &self.daemon_copier } else { &self.copier };
+        Actor { arena: &self.arena, me, env: &self.env, copier }
     }
 
     fn next(counter: &AtomicU32) -> u32 {
@@ -318,6 +330,13 @@ impl World {
     }
 
     pub(crate) fn register(&self, proc: usize, addr: u64, length: u64, access: u32) -> u32 {
+        let key = self.forge(proc, addr, length, access);
+        self.registry.register(key, Registered { proc, addr, length, access });
+        key
+    }
+
+    /// An entry of the arena for a region that nobody has registered.
+    pub(crate) fn forge(&self, proc: usize, addr: u64, length: u64, access: u32) -> u32 {
         let index = Self::next(&self.mrs);
         self.arena.mrs_used.fetch_max(index + 1, AcqRel);
         let mr = &self.arena.mrs[index as usize];

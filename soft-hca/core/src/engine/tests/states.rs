@@ -154,9 +154,9 @@ fn memory_is_quiet_when_both_sides_are() {
     let daemon = world.actor(DAEMON);
     for lock in [&world.entry(a).send_lock, &world.entry(a).recv_lock] {
         let guard = lock.lock(US, || {});
-        let mut all = daemon.quiesce(0..3, US);
+        let mut all = daemon.quiesce(0..3, US, None);
         // Those of somebody else do not count.
-        let mut theirs = daemon.quiesce([1], US);
+        let mut theirs = daemon.quiesce([1], US, None);
         assert!(daemon.is_quiet(&mut theirs));
         assert!(!daemon.is_quiet(&mut all));
         drop(guard);

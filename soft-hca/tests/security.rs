@@ -1,0 +1,161 @@
+//! What a hostile program of a fabric gets at of others' memory by asking those who copy for programs.
+//!
+//! See `stock.rs` about programs that are not installed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use programs::arena::Arena;
+use programs::compile;
+use programs::filter::forbid_reaching;
+use programs::forger::{Answer, Forger, Wanted, Way};
+use programs::place::Place;
+use programs::program::Program;
+use programs::signal;
+use soft_hca_core::engine::DAEMON;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/security/victim.c");
+
+/// Bytes of each of the victim's areas that are registered, or were; as many lie before, and more behind.
+const PART: u64 = 1024;
+
+/// How the victim's memory is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// The daemon reaches it, and copies.
+    ByTheDaemon,
+    /// A filter keeps the victim from reaching others: a thread of its own copies.
+    ByItself,
+    /// The victim has asked the system that nobody looks into it, which keeps all but root from that.
+    Unreadable,
+}
+
+/// A program with memory that is nobody's business.
+struct Victim {
+    program: Program,
+    /// Start and key of the registered part of each area.
+    areas: BTreeMap<String, (u64, u32)>,
+}
+
+impl Victim {
+    fn start(place: &Place, file: &str, reached: Reached) -> Self {
+        let argument = if reached == Reached::Unreadable { "unreadable" } else { "open" };
+        let line = format!("{file} {argument}");
+        let mut program = match reached {
+            Reached::ByTheDaemon => place.start(&line),
+            _ => place.start_in(&line, |command| forbid_reaching(command, libc::EPERM)),
+        };
+        let output = program.output_file();
+        let is_waiting = || fs::read_to_string(&output).unwrap().ends_with("waits\n");
+        program.wait_until(is_waiting);
+        let text = program.output();
+        let area = |line: &str| {
+            let [name, addr, key] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+            Some((name.to_string(), (addr.parse().ok()?, key.parse().ok()?)))
+        };
+        Self { program, areas: text.lines().filter_map(area).collect() }
+    }
+
+    /// A stretch that begins so many bytes behind the start of the registered part of an area.
+    fn part(&self, process: usize, area: &str, start: i64, length: u64) -> Wanted {
+        let (addr, key) = self.areas[area];
+        Wanted { process, addr: addr.wrapping_add_signed(start), length, key }
+    }
+
+    /// Nothing but what is registered to be written has been written.
+    fn assert_intact(mut self) {
+        signal::user(&self.program);
+        let text = self.program.succeed();
+        assert_eq!(text.matches(" is as it was\n").count(), self.areas.len(), "{text}");
+    }
+}
+
+/// A hostile program asks for all that it may not have, and gets nothing of it.
+fn attack(name: &str, reached: Reached) {
+    let place = Place::new(&format!("security-{name}"));
+    let Some(file) = compile(&place, SOURCE, &["ibverbs"]) else { return };
+    let keeper = place.keep();
+    let victim = Victim::start(&place, &file, reached);
+    let arena = Arena::of(&place);
+    let process = arena.process(victim.program.pid());
+    let forger = Forger(arena.mapping());
+    let refused = |way, wanted: Wanted| {
+        assert_eq!(forger.ask(way, wanted), Answer::Fault, "{way:?} {wanted:x?}");
+    };
+    let part = |area, start, length| victim.part(process, area, start, length);
+    // What the victim has registered may be asked for.
+    for (way, area) in [(Way::Read, "readable"), (Way::Read, "writable"), (Way::Write, "writable")]
+    {
+        assert_eq!(forger.ask(way, part(area, 0, PART)), Answer::Moved, "{way:?} {area}");
+    }
+    for way in [Way::Read, Way::Write] {
+        // The tables allow what was never registered, and what is no longer.
+        let secret = part("secret", 0, PART);
+        let key = forger.invent(process, secret.addr, secret.length);
+        refused(way, Wanted { key, ..secret });
+        let gone = part("gone", 0, PART);
+        forger.overwrite(gone.key, process, gone.addr, gone.length);
+        refused(way, gone);
+        // Beyond its bounds, by another's name.
+        refused(way, part("writable", 0, PART + 1));
+        refused(way, part("writable", -1, 2));
+        refused(way, Wanted { addr: u64::MAX - 1, ..part("writable", 0, 8) });
+        refused(way, Wanted { key: part("writable", 0, 1).key, ..part("readable", 0, 1) });
+        refused(way, Wanted { key: 0, ..part("writable", 0, 1) });
+    }
+    // Without a right, also where the table says that there is one.
+    refused(Way::Write, part("readable", 0, 1));
+    let readable = part("readable", 0, PART);
+    forger.overwrite(readable.key, process, readable.addr - PART, 4 * PART);
+    refused(Way::Write, readable);
+    refused(Way::Read, part("readable", -1, 1));
+    refused(Way::Read, part("readable", 0, PART + 1));
+    // The daemon itself has nothing that is registered, whatever a table says.
+    let addr = forger.address_in_daemon();
+    let key = forger.invent(DAEMON, addr, 8);
+    for way in [Way::Read, Way::Write] {
+        refused(way, Wanted { process: DAEMON, addr, length: 8, key });
+        refused(way, Wanted { process: DAEMON, addr, length: 8, key: 0 });
+    }
+    victim.assert_intact();
+    place.end(keeper);
+}
+
+#[test]
+fn memory_that_the_daemon_copies() {
+    attack("daemon", Reached::ByTheDaemon);
+}
+
+#[test]
+fn memory_that_a_closed_program_copies() {
+    attack("closed", Reached::ByItself);
+}
+
+#[test]
+fn memory_of_an_unreadable_program() {
+    attack("unreadable", Reached::Unreadable);
+}
+
+/// The table of processes does not lead the daemon to a process that is none of the fabric's, though the
+/// system would let it go there.
+#[test]
+fn memory_of_a_stranger() {
+    let place = Place::new("security-stranger");
+    let Some(file) = compile(&place, SOURCE, &["ibverbs"]) else { return };
+    let keeper = place.keep();
+    let victim = Victim::start(&place, &file, Reached::ByTheDaemon);
+    let arena = Arena::of(&place);
+    let process = arena.process(victim.program.pid());
+    let forger = Forger(arena.mapping());
+    let wanted = victim.part(process, "writable", 0, PART);
+    assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved);
+    // The test itself, with the victim's registered addresses, of which nothing is mapped here, and with a
+    // word that it can tell the daemon.
+    let word = Box::new(0x5ec2_e7u64);
+    let addr = std::ptr::from_ref(&*word).expose_provenance() as u64;
+    forger.impersonate(process, std::process::id(), (addr, *word));
+    assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved, "the victim all the same");
+    victim.assert_intact();
+    place.end(keeper);
+}

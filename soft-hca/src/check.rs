@@ -1,11 +1,14 @@
 //! `soft-hca check`: what a program got away with.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use soft_hca_daemon::device::like;
+use soft_hca_record::Entry;
 use soft_hca_record::check::{Checker, Finding, report};
+use soft_hca_record::explain::Explainer;
 
 use super::record;
 use super::run::Options;
@@ -38,45 +41,129 @@ pub struct Findings {
 
 /// Runs a program and says what it got away with. Gives the exit status: its own, or [`FOUND`].
 pub fn run(options: &Options, limit: Option<u64>, findings: &Findings) -> Result<u8, Error> {
-    let (status, checker, dropped) = record::checked(options, limit)?;
+    let (status, watcher, dropped) = record::checked(options, limit)?;
     if dropped > 0 {
         eprintln!(
             "soft-hca: {dropped} entries are missing, so that something may not be found: try a larger --limit"
         );
     }
-    let is_found = findings.write(checker.end())?;
+    let explained = [
+        format!("soft-hca record -o run.shr -- {}", command(&options.command)),
+        "soft-hca explain run.shr".into(),
+    ];
+    let is_found = findings.write(watcher.end(), status, &explained)?;
     Ok(if status == 0 && is_found { FOUND } else { status })
 }
 
 /// The same of a run that was recorded.
 pub fn file(file: &Path, findings: &Findings) -> Result<u8, Error> {
     let (header, entries) = show::read(file)?;
-    let mut checker = checker(header.like);
-    entries.iter().for_each(|entry| checker.entry(entry));
-    Ok(if findings.write(checker.end())? { FOUND } else { 0 })
+    let mut watcher = Watcher::new(header.like);
+    entries.iter().for_each(|entry| watcher.entry(entry));
+    let explained =
+        [format!("soft-hca explain {}", word(file.as_os_str().to_string_lossy().into()))];
+    Ok(if findings.write(watcher.end(), 0, &explained)? { FOUND } else { 0 })
 }
 
-/// Of a run whose device has the limits of this adapter, if of one.
-pub fn checker(adapter: Option<String>) -> Checker {
-    let profile = adapter.as_deref().and_then(like::profile);
-    let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
-    Checker::like(adapter).without_atomics(lacks_atomics)
+/// A command for a shell, as far as its words need no quotes.
+fn command(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| self::word(word.to_string_lossy().into()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A word for a shell.
+fn word(word: String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._=:,+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Who looks at a run: for what the program got away with, and whether anything went wrong, of which others tell.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    checker: Checker,
+    explainer: Explainer,
+    problems: usize,
+}
+
+/// What was seen of a run.
+struct Seen {
+    findings: Vec<Finding>,
+    /// See [`Checker::unseen`].
+    unseen: Vec<String>,
+    /// How much went wrong, as [`Explainer`] has it.
+    problems: usize,
+}
+
+impl Watcher {
+    /// Of a run whose device has the limits of this adapter, if of one.
+    pub fn new(adapter: Option<String>) -> Self {
+        let profile = adapter.as_deref().and_then(like::profile);
+        let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
+        let checker = Checker::like(adapter).without_atomics(lacks_atomics);
+        Self { checker, ..Self::default() }
+    }
+
+    /// Another entry.
+    pub fn entry(&mut self, entry: &Entry) {
+        self.checker.entry(entry);
+        self.problems += self.explainer.problems(entry).len();
+    }
+
+    /// The run is over.
+    fn end(mut self) -> Seen {
+        let problems = self.problems + self.explainer.rest().len();
+        Seen { unseen: self.checker.unseen(), findings: self.checker.end(), problems }
+    }
+}
+
+impl Seen {
+    /// What no finding says: whose polls are not seen, and that a run has failed, with the commands that `explain`
+    /// it. The status is that of the program, 0 where it is not known.
+    fn notes(&self, status: u8, explained: &[String]) -> String {
+        let unseen = self.unseen.iter().map(|program| {
+            format!(
+                "{program}: how it polls is not seen, so queue-full, unsignaled-run, cq-full and arm-order say \
+                 nothing of it\n"
+            )
+        });
+        let mut notes: String = unseen.collect();
+        let ended = (status != 0).then(|| format!("the program ended with status {status}"));
+        let wrong = match self.problems {
+            0 => None,
+            1 => Some("one thing went wrong in the run".to_owned()),
+            many => Some(format!("{many} things went wrong in the run")),
+        };
+        let both = [ended, wrong].into_iter().flatten().collect::<Vec<_>>().join(", and ");
+        if !both.is_empty() {
+            notes += &format!("{both}; these tell what has failed, or where it hangs:\n");
+            explained.iter().for_each(|command| notes += &format!("    {command}\n"));
+        }
+        notes
+    }
 }
 
 impl Findings {
-    /// Writes those that are not suppressed. Whether there are any.
-    fn write(&self, mut found: Vec<Finding>) -> Result<bool, Error> {
+    /// Writes those that are not suppressed, and notes for people who read them. Whether there are any findings.
+    fn write(&self, seen: Seen, status: u8, explained: &[String]) -> Result<bool, Error> {
+        let notes = seen.notes(status, explained);
+        let mut found = seen.findings;
         found.retain(|finding| {
             !self.suppressed.iter().any(|suppressed| finding.is_suppressed_by(suppressed))
         });
         let text = match self.format {
-            Format::Text => report::text(&found),
+            Format::Text => report::text(&found) + &notes,
             Format::Json => report::json(&found),
             Format::Sarif => report::sarif(&found),
         };
         match &self.output {
             Some(file) => {
                 fs::write(file, text).map_err(cannot(format!("write to {}", file.display())))?;
+                if self.format != Format::Text {
+                    eprint!("{notes}");
+                }
             }
             // Where nobody reads it there is nobody to tell.
             None => drop(io::stderr().write_all(text.as_bytes())),

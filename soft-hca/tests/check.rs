@@ -13,10 +13,14 @@ const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistake
 /// The same of connections by the connection manager.
 const MANAGED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/managed.c");
 
+/// Programs that hang, and are killed by a signal of their own.
+const HANGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c");
+
 /// The rules with a case that is called so.
-const RULES: [&str; 19] = [
+const RULES: [&str; 22] = [
     "receive-late",
     "buffer-early",
+    "receive-gone",
     "overlap",
     "unsignaled-run",
     "queue-full",
@@ -25,6 +29,8 @@ const RULES: [&str; 19] = [
     "inline-size",
     "pkey-index",
     "arm-order",
+    "srq-limit",
+    "path-mtu",
     "leaked",
     "read-depth",
     "polled-memory",
@@ -37,10 +43,15 @@ const RULES: [&str; 19] = [
 ];
 
 /// Further cases, and what they are against.
-const MORE: [(&str, &str); 4] = [
+const MORE: [(&str, &str); 9] = [
     ("fork-child", "fork"),
     ("fork-command", "fork"),
     ("buffer-freed", "buffer-early"),
+    ("never-polled", "unsignaled-run"),
+    ("arm-first", "arm-order"),
+    ("arm-polled", "arm-order"),
+    ("rkey-sent", "rkey-stale"),
+    ("rkey-received", "rkey-stale"),
     ("state-peer", "state"),
 ];
 
@@ -82,6 +93,7 @@ fn each_mistake_and_its_cure() {
     let place = Place::new("check");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     mistakes_and_cures(&place, &program);
+    mistake_and_cure(&place, &format!("{program} receive-returned"), "receive-gone");
     let Some(managed) = compile(&place, MANAGED, &["rdmacm", "ibverbs"]) else { return };
     mistake_and_cure(&place, &managed, "receive-late");
     place.assert_gone();
@@ -207,10 +219,44 @@ fn records_and_statuses() {
     assert_eq!(output.status.code(), Some(FOUND));
     assert_has(
         &String::from_utf8_lossy(&output.stderr),
-        &["leaked: mistakes[", "pd 0 not destroyed"],
+        &["leaked: mistakes[", "pd 0 not destroyed", "with context ", "with channel "],
     );
     let (status, _) = check(&place, &[], "false");
     assert_eq!(status, 1);
+    place.assert_gone();
+}
+
+/// Of a run that ends with an error, or hangs, the commands are named that explain it; and what it has not destroyed
+/// then is not found.
+#[test]
+fn runs_that_fail_or_hang_are_to_be_explained() {
+    if !polls_are_seen() {
+        return;
+    }
+    let place = Place::new("check-failed");
+    let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
+    let line = format!("{program} leaked failed");
+    let (status, text) = check(&place, &[], &line);
+    assert_eq!(status, 3, "{text}");
+    let record =
+        format!("    soft-hca record -o run.shr -- {line}\n    soft-hca explain run.shr\n");
+    assert_has(&text, &["Nothing was found.\n", "the program ended with status 3; ", &record]);
+    let record = place.file("run.shr");
+    let command =
+        ["record", "-o", record.to_str().unwrap(), "--", &program, "after-error", "right"];
+    let status = place.command(&command).stderr(Stdio::null()).status();
+    assert!(status.unwrap().success());
+    let output = place.command(&["check", "--record", record.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let explained = format!("    soft-hca explain {}\n", record.display());
+    assert_has(&text, &["Nothing was found.\n", " went wrong in the run; ", &explained]);
+    let Some(hangs) = compile(&place, HANGS, &["rdmacm", "ibverbs", "pthread"]) else { return };
+    let (status, text) = check(&place, &[], &format!("{hangs} armed_late"));
+    assert_eq!(status, 128 + libc::SIGALRM, "{text}");
+    let parts =
+        ["arm-order: hangs[", "the program ended with status 142", "soft-hca explain run.shr"];
+    assert_has(&text, &parts);
     place.assert_gone();
 }
 

@@ -10,6 +10,7 @@
 
 mod managed;
 mod process;
+mod shared;
 mod side;
 mod writes;
 
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 use rdma_sys as sys;
 
 use process::{Child, fork, is_asleep};
+use shared::{BURST, Shared};
 use side::{Choice, DEPTH, Error, Remote, Result, Side, check};
 
 const SIGNALED: u32 = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
@@ -47,6 +49,21 @@ impl Case {
         self.is_wrong && self.is(name)
     }
 
+    /// Whether a queue is armed again.
+    fn is_armed_again(&self) -> bool {
+        self.is_one_of(&["arm-order", "arm-polled"])
+    }
+
+    /// Whether the receiver has a completion channel.
+    fn has_channel(&self) -> bool {
+        self.is_armed_again() || self.is_one_of(&["arm-first", "unacked", "leaked"])
+    }
+
+    /// Whether the receiver is told that the message has come before it polls.
+    fn is_told(&self) -> bool {
+        self.is_one_of(&["arm-first", "rkey-received", "receive-gone"])
+    }
+
     /// What both sides are made with.
     fn choice(&self, is_sender: bool) -> Choice {
         let mut caps = sys::ibv_qp_cap {
@@ -56,7 +73,7 @@ impl Case {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        if self.is_one_of(&["unsignaled-run", "queue-full"]) {
+        if self.is_one_of(&["unsignaled-run", "never-polled", "queue-full"]) {
             caps.max_send_wr = FEW;
         }
         if self.is("sge-count") {
@@ -75,9 +92,14 @@ impl Case {
             } else {
                 2 * DEPTH as i32
             },
-            has_channel: !is_sender && self.is_one_of(&["arm-order", "unacked"]),
+            has_channel: !is_sender && self.has_channel(),
             pkey_index: if self.is_wrongly("pkey-index") { 5 } else { 0 },
             ack_timeout: if self.is_wrongly("timers") { 0 } else { 14 },
+            path_mtu: if self.is_wrongly("path-mtu") && is_sender {
+                sys::ibv_mtu::IBV_MTU_512
+            } else {
+                sys::ibv_mtu::IBV_MTU_1024
+            },
             reads_out,
             reads_in: if self.is_wrongly("read-depth") { 1 } else { reads_out },
         }
@@ -102,9 +124,10 @@ impl Case {
                 side.step()?;
                 side.poll_good()
             }
-            "unsignaled-run" => {
+            "unsignaled-run" | "never-polled" => {
                 for number in 1..=MANY {
-                    let is_signaled = number % 4 == 0 && (!self.is_wrong || number == MANY);
+                    let is_last = number == MANY && self.is("unsignaled-run");
+                    let is_signaled = number % 4 == 0 && (!self.is_wrong || is_last);
                     send(side, if is_signaled { SIGNALED } else { 0 })?;
                     if is_signaled {
                         side.poll_good()?;
@@ -126,6 +149,24 @@ impl Case {
             "read-depth" => {
                 side.post(1, SIGNALED, lkey, Some(peer))?;
                 side.poll_good()
+            }
+            "rkey-sent" => {
+                send(side, SIGNALED)?;
+                if self.is_wrong {
+                    side.register_again()?;
+                }
+                side.poll_good()?;
+                if self.is_wrong { Ok(()) } else { side.register_again() }
+            }
+            "srq-limit" => {
+                for number in 0..2 * BURST {
+                    if number == BURST {
+                        side.await_step()?;
+                    }
+                    send(side, SIGNALED)?;
+                    side.poll_good()?;
+                }
+                Ok(())
             }
             "state-peer" => {
                 send(side, SIGNALED)?;
@@ -159,11 +200,14 @@ impl Case {
                 let flags = if self.is("inline-size") { SIGNALED | INLINE } else { SIGNALED };
                 side.post(if self.is("sge-count") { 3 } else { 1 }, flags, lkey, None)?;
                 side.poll_good()?;
-                if self.is("arm-order") {
+                if self.is_told() {
+                    side.step()?;
+                }
+                if self.is_armed_again() || self.is("arm-first") {
                     side.await_step()?;
                     while !is_asleep(receiver)? {}
                 }
-                if self.is_one_of(&["arm-order", "overlap"]) {
+                if self.is_armed_again() || self.is_one_of(&["arm-first", "overlap"]) {
                     send(side, SIGNALED)?;
                     side.poll_good()?;
                 }
@@ -175,12 +219,43 @@ impl Case {
     /// Receives that are posted.
     fn receives_posted(&self) -> usize {
         match self.name.as_str() {
-            "unsignaled-run" | "queue-full" => MANY as usize,
+            "unsignaled-run" | "never-polled" | "queue-full" => MANY as usize,
             "cq-full" => 6,
-            "overlap" | "arm-order" | "rkey-stale" | "sge-count" | "inline-size" => 2,
-            "buffer-early" | "buffer-freed" => 2,
+            "overlap" | "rkey-stale" | "sge-count" | "inline-size" => 2,
+            "buffer-early" | "buffer-freed" | "arm-order" | "arm-polled" | "arm-first" => 2,
             _ => 1,
         }
+    }
+
+    /// Waits for an event in one way or the other.
+    fn take_event(&self, side: &Side) -> Result<()> {
+        if self.is_one_of(&["arm-polled", "arm-first"]) {
+            side.await_event()?;
+        }
+        side.take_event(!self.is_wrongly("unacked"))
+    }
+
+    /// The memory is freed when the message has come, but before it is polled, or when it was.
+    fn receives_and_frees(&self, side: &mut Side) -> Result<()> {
+        if self.is_wrong {
+            side.free();
+        }
+        side.poll_good()?;
+        if !self.is_wrong {
+            side.free();
+        }
+        Ok(())
+    }
+
+    /// The queue is armed when the first of two messages has come.
+    fn receives_armed(&self, side: &mut Side) -> Result<()> {
+        side.arm()?;
+        if !self.is_wrong {
+            side.poll_good()?;
+        }
+        side.step()?;
+        self.take_event(side)?;
+        (0..if self.is_wrong { 2 } else { 1 }).try_for_each(|_| side.poll_good())
     }
 
     /// What the receiver does.
@@ -208,25 +283,37 @@ impl Case {
         for number in 0..count {
             side.receive(if self.is_wrongly("overlap") { 0 } else { number })?;
         }
-        let has_events = self.is_one_of(&["arm-order", "unacked"]);
+        let has_events = self.is_armed_again() || self.is("unacked");
         if has_events {
             side.arm()?;
         }
         side.step()?;
+        if self.is_told() {
+            side.await_step()?;
+        }
+        if self.is("arm-first") {
+            return self.receives_armed(side);
+        }
+        if self.is_wrongly("rkey-received") {
+            side.register_again()?;
+        }
+        if self.is("receive-gone") {
+            return self.receives_and_frees(side);
+        }
         if self.is_one_of(&["read-depth", "after-error"]) {
             return Ok(());
         }
         if has_events {
-            side.take_event(!self.is_wrongly("unacked"))?;
+            self.take_event(side)?;
         }
-        if self.is("arm-order") {
+        if self.is_armed_again() {
             side.poll_good()?;
             side.arm()?;
             if !self.is_wrong {
                 check(side.poll_once()?.is_none(), "ibv_poll_cq")?;
             }
             side.step()?;
-            side.take_event(true)?;
+            self.take_event(side)?;
             return side.poll_good();
         }
         let is_one = self.is_one_of(&["rkey-stale", "sge-count", "inline-size"]);
@@ -260,7 +347,12 @@ impl Case {
             let is_sender = receiver.is_some();
             return managed::side(self.choice(is_sender), peer, is_sender, self.is_wrong);
         }
-        let mut side = Side::new(self.choice(receiver.is_some()), peer)?;
+        let choice = self.choice(receiver.is_some());
+        let mut shared = (receiver.is_none() && self.is("srq-limit")).then(Shared::new);
+        let mut side = match &mut shared {
+            Some(shared) => Side::open(choice, peer, |pd, init| shared.create_qp(pd, init))?,
+            None => Side::new(choice, peer)?,
+        };
         if receiver.is_some() && self.is_wrongly("state") {
             // It is refused in RESET, and this does not look.
             let _ = side.post(1, SIGNALED, side.lkey(), None);
@@ -288,20 +380,30 @@ impl Case {
                     side.await_step()?;
                 }
             }
-            None => self.receives(&mut side, peer.remote)?,
+            None => match &shared {
+                Some(shared) => shared.receives(&mut side, self.is_wrong)?,
+                None => self.receives(&mut side, peer.remote)?,
+            },
         }
         if self.is_wrongly("rkey-stale") {
-            side.deregister()?;
-            side.register()?;
+            side.register_again()?;
         }
         // Neither ends what the other still needs.
         side.step()?;
         side.await_step()?;
         bystander.map_or(Ok(()), Child::end)?;
+        side.destroy_qp()?;
         // A queue with an event that is not acknowledged cannot be destroyed.
-        side.destroy_queues(receiver.is_none() && self.is_wrongly("unacked"))?;
+        let is_stuck = receiver.is_none() && self.is_wrongly("unacked");
+        if !is_stuck {
+            side.destroy_cq()?;
+        }
+        shared.map_or(Ok(()), Shared::destroy)?;
         if self.is_wrongly("leaked") {
             return Ok(());
+        }
+        if !is_stuck {
+            side.destroy_channel()?;
         }
         side.close()
     }

@@ -39,6 +39,7 @@ pub struct Choice {
     pub ack_timeout: u8,
     pub reads_out: u8,
     pub reads_in: u8,
+    pub path_mtu: sys::ibv_mtu::Type,
 }
 
 /// A side.
@@ -80,6 +81,16 @@ pub fn allocate() -> Result<CArray<u8>> {
 impl Side {
     /// A side with a queue pair that is not connected.
     pub fn new(choice: Choice, peer: UnixStream) -> Result<Self> {
+        // SAFETY: what is given, and what the attributes name, is alive.
+        Self::open(choice, peer, |pd, init: &mut _| unsafe { sys::ibv_create_qp(pd, init) })
+    }
+
+    /// The same with a queue pair that is created in this way.
+    pub fn open(
+        choice: Choice,
+        peer: UnixStream,
+        create_qp: impl FnOnce(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
+    ) -> Result<Self> {
         let memory = allocate()?;
         // SAFETY: the number of devices is not asked for.
         let devices = unsafe { sys::ibv_get_device_list(ptr::null_mut()) };
@@ -92,9 +103,7 @@ impl Side {
         check(!context.is_null(), "ibv_open_device")?;
         // SAFETY: came from the library, and nobody uses it any more.
         unsafe { sys::ibv_free_device_list(devices) };
-        // SAFETY: what is given, and what the attributes name, is alive.
-        let create = |pd, init: &mut _| unsafe { sys::ibv_create_qp(pd, init) };
-        Self::within(context, memory, (choice, peer), create)
+        Self::within(context, memory, (choice, peer), create_qp)
     }
 
     /// The same on an open device, with a queue pair that is created in this way.
@@ -199,7 +208,7 @@ impl Side {
     pub fn connect(&self, to: Name) -> Result<()> {
         let mut attr: sys::ibv_qp_attr = zeroed();
         attr.qp_state = sys::ibv_qp_state::IBV_QPS_RTR;
-        (attr.path_mtu, attr.dest_qp_num) = (sys::ibv_mtu::IBV_MTU_1024, to.qp_num);
+        (attr.path_mtu, attr.dest_qp_num) = (self.choice.path_mtu, to.qp_num);
         (attr.max_dest_rd_atomic, attr.min_rnr_timer) = (self.choice.reads_in, 31);
         (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
         (attr.ah_attr.grh.dgid, attr.ah_attr.grh.sgid_index) = (sys::ibv_gid { raw: to.gid }, 1);
@@ -214,6 +223,12 @@ impl Side {
         let all = mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT | mask::IBV_QP_RNR_RETRY;
         let all = all | mask::IBV_QP_SQ_PSN | mask::IBV_QP_MAX_QP_RD_ATOMIC;
         self.modify(&mut attr, mask::IBV_QP_STATE | all)
+    }
+
+    /// Has its memory registered by another region.
+    pub fn register_again(&mut self) -> Result<()> {
+        self.deregister()?;
+        self.register()
     }
 
     /// Writes to the first byte of its memory.
@@ -238,10 +253,20 @@ impl Side {
         unsafe { (*self.mr).lkey }
     }
 
+    /// The device, which is open as long as this value lives.
+    pub fn context(&self) -> *mut sys::ibv_context {
+        self.context
+    }
+
+    /// The buffer with a number.
+    pub fn buffer(&self, number: usize) -> sys::ibv_sge {
+        let addr = (self.memory.addr() as usize + number * BYTES) as u64;
+        sys::ibv_sge { addr, length: BYTES as u32, lkey: self.lkey() }
+    }
+
     /// Posts a receive for a buffer with a number.
     pub fn receive(&self, number: usize) -> Result<()> {
-        let addr = (self.memory.addr() as usize + number * BYTES) as u64;
-        let mut sge = sys::ibv_sge { addr, length: BYTES as u32, lkey: self.lkey() };
+        let mut sge = self.buffer(number);
         let mut wr: sys::ibv_recv_wr = zeroed();
         (wr.wr_id, wr.sg_list, wr.num_sge) = (number as u64, &raw mut sge, 1);
         let mut bad = ptr::null_mut();
@@ -327,6 +352,15 @@ impl Side {
         check(unsafe { sys::ibv_req_notify_cq(self.cq, 0) } == 0, "ibv_req_notify_cq")
     }
 
+    /// Waits, by `poll(2)`, until there is an event.
+    pub fn await_event(&self) -> Result<()> {
+        // SAFETY: the channel is alive.
+        let fd = unsafe { (*self.channel).fd };
+        let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry is there.
+        check(unsafe { libc::poll(&raw mut readable, 1, -1) } == 1, "poll")
+    }
+
     /// Waits for an event, and acknowledges it if it is to be.
     pub fn take_event(&self, acknowledges: bool) -> Result<()> {
         let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
@@ -366,17 +400,20 @@ impl Side {
         }
     }
 
-    /// Destroys the queues: with an event that was not acknowledged only the queue pair.
-    pub fn destroy_queues(&self, is_stuck: bool) -> Result<()> {
+    /// Destroys the queue pair.
+    pub fn destroy_qp(&self) -> Result<()> {
         // SAFETY: the queue pair is alive, and nobody uses it any more.
-        check(unsafe { sys::ibv_destroy_qp(self.qp) } == 0, "ibv_destroy_qp")?;
-        if is_stuck { Ok(()) } else { self.destroy_cq() }
+        check(unsafe { sys::ibv_destroy_qp(self.qp) } == 0, "ibv_destroy_qp")
     }
 
     /// Destroys the completion queue, whose queue pair is gone.
     pub fn destroy_cq(&self) -> Result<()> {
         // SAFETY: its queue pair is gone.
-        check(unsafe { sys::ibv_destroy_cq(self.cq) } == 0, "ibv_destroy_cq")?;
+        check(unsafe { sys::ibv_destroy_cq(self.cq) } == 0, "ibv_destroy_cq")
+    }
+
+    /// Destroys the completion channel, if there is one, whose queue is gone.
+    pub fn destroy_channel(&self) -> Result<()> {
         if self.channel.is_null() {
             return Ok(());
         }

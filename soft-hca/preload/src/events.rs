@@ -49,12 +49,12 @@ fn wait_on_closed() -> c_int {
     unsafe { real::poll(std::ptr::null_mut(), 0, -1) }
 }
 
-/// Repeats `call` until it does not have to wait.
-unsafe fn until_done(fd: c_int, call: impl Fn() -> Result<Outcome>) -> isize {
+/// Repeats `call`, which is told whether the thread has waited, until it does not have to.
+unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize {
     let mut has_waited = false;
     let site = aside(client::site);
     loop {
-        match aside(|| trace::at(site, &call)) {
+        match aside(|| trace::at(site, || call(has_waited))) {
             Ok(Outcome::Done(bytes)) => return bytes as isize,
             Ok(Outcome::Wait) => has_waited = true,
             Err(error) if error == Errno::EBADF && has_waited => return wait_on_closed() as isize,
@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usiz
     // SAFETY: the caller gives a buffer of this size; our events are short.
     let buffer = || unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes.min(4096)) };
     // SAFETY: our own descriptor.
-    unsafe { until_done(fd, || client::read(fd, buffer())) }
+    unsafe { until_done(fd, |has_waited| client::read(fd, buffer(), has_waited)) }
 }
 
 /// `write(2)`
@@ -96,7 +96,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
         None => {}
     }
     // SAFETY: our own descriptor.
-    unsafe { until_done(fd, || client::write(fd, command())) }
+    unsafe { until_done(fd, |_| client::write(fd, command())) }
 }
 
 /// `ioctl(2)`

@@ -94,9 +94,15 @@ pub enum What {
         /// word.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_by: Option<u32>,
+        /// The exit status, if it has called `exit`; of records before soft-hca wrote it none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<i32>,
         /// Events that it has taken and not acknowledged by then, of objects that it has not destroyed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unacknowledged: Vec<Unacknowledged>,
+        /// Devices and completion channels that it has not closed by then.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        open: Vec<Name>,
     },
     /// A verb or a call of the connection manager that needs the kernel.
     Call(Call),
@@ -140,13 +146,14 @@ pub enum What {
         /// The channel's descriptor.
         fd: u32,
     },
-    /// It goes on, with an event or because it was interrupted.
+    /// It goes on, with an event or because it was interrupted. Without a [`What::Wait`] before it the thread has
+    /// taken an event of a completion channel for which it has not waited, or not in `ibv_get_cq_event`.
     Woken {
         /// The channel that it has waited at.
         on: Channel,
         /// The channel's descriptor.
         fd: u32,
-        /// Nanoseconds for which it has waited.
+        /// Nanoseconds for which it has waited, 0 if it has not.
         waited: u64,
         /// Whether there is an event.
         event: bool,
@@ -430,12 +437,14 @@ pub struct Polled {
     /// By `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll`, not by `ibv_poll_cq`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub extended: bool,
-    /// Buffers of sends that were changed before this poll has told that they may be, if that was looked at.
+    /// Buffers of sends that were changed before this poll has told that they may be, and buffers of receives that it
+    /// tells of and that are gone, if that was looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
 }
 
-/// An element of a send that was changed between the post and the poll of its completion.
+/// An element of a send that was changed between the post and the poll of its completion, or of a receive whose memory is
+/// gone by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The queue pair.
@@ -449,6 +458,9 @@ pub struct Changed {
     /// It is not there any more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unmapped: bool,
+    /// It was a variable of a function that has returned: of a receive.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub returned: bool,
 }
 
 impl Polled {

@@ -273,6 +273,10 @@ pub(crate) fn describe(
             let channel = line.channel(*on, *fd);
             line.put(&format!("waits at {channel}"));
         }
+        What::Woken { on, fd, waited: 0, event: true } => {
+            let channel = line.channel(*on, *fd);
+            line.put(&format!("takes an event at {channel}"));
+        }
         What::Woken { on, fd, waited, event } => {
             let channel = line.channel(*on, *fd);
             let how = if *event { "goes on" } else { "is interrupted" };
@@ -502,10 +506,14 @@ impl<N: Names> Line<'_, N> {
             Some(empty) if empty.count > 1 => self.put(&format!(" ({})", often(&empty))),
             _ => {}
         }
-        for Changed { qp, wr_id, address, length, unmapped } in &polled.changed {
+        for Changed { qp, wr_id, address, length, unmapped, returned } in &polled.changed {
             let (qp, wr_id) = (self.name(Name::Qp(*qp)), self.name(Name::WrId(*wr_id)));
             let address = self.name(Name::Address(*address));
-            let became = if *unmapped { "is unmapped" } else { "has changed" };
+            let became = match (*unmapped, *returned) {
+                (_, true) => "was a variable of a function that has returned",
+                (true, _) => "is unmapped",
+                _ => "has changed",
+            };
             self.put(&format!(", and [{address}/{length}] of qp={qp} wr_id={wr_id} {became}"));
         }
     }

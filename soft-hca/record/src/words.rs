@@ -145,6 +145,9 @@ pub(crate) fn label(entry: &Entry) -> Label {
         },
         What::Polled(polled) => plain(polled.function(), polls(polled)),
         What::Wait { on, .. } => plain(takes(*on), "waits".into()),
+        What::Woken { on, waited: 0, event: true, .. } => {
+            plain(takes(*on), "takes an event".into())
+        }
         What::Woken { on, waited, event, .. } => {
             let end = if *event { "goes on after" } else { "is interrupted after" };
             plain(takes(*on), format!("{end} {}", duration(*waited)))
@@ -386,8 +389,12 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                 };
                 put("found nothing", which);
             }
-            for Changed { qp, wr_id: id, address, length, unmapped } in &polled.changed {
-                let became = if *unmapped { "unmapped" } else { "changed" };
+            for Changed { qp, wr_id: id, address, length, unmapped, returned } in &polled.changed {
+                let became = match (*unmapped, *returned) {
+                    (_, true) => "returned",
+                    (true, _) => "unmapped",
+                    _ => "changed",
+                };
                 let of = format!(
                     "{} at {address:#x} of qp {qp}, {}",
                     bytes((*length).into()),

@@ -25,14 +25,13 @@ use soft_hca_core::system;
 use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
 use soft_hca_fault::Plan;
-use soft_hca_record::check::Checker;
 use soft_hca_record::entry::{FORMAT, VERSION};
 use soft_hca_record::explain::Live;
 use soft_hca_record::{Header, Writer};
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use super::check::checker;
+use super::check::Watcher;
 use super::run::{self, Options};
 use super::{Error, cannot, fabric, ls};
 
@@ -162,16 +161,16 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
 }
 
 /// Runs a program in its fabric, and looks at all that happens there until it ends. Gives the exit status,
-/// what was seen, and how many entries are missing.
-pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u64), Error> {
+/// who has watched, and how many entries are missing.
+pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Watcher, u64), Error> {
     let (program, membership) = run::prepare(options)?;
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
     let like = profile_of(&fabric::devices(&membership.dir));
-    let mut sink = Sink { checker: Some(checker(like)), ..Sink::default() };
+    let mut sink = Sink { watcher: Some(Watcher::new(like)), ..Sink::default() };
     let failed = || cannot("see what the program does");
     let (status, collector) = recording.follow(Some(program), None, &mut sink, failed)?;
-    Ok((status, sink.checker.unwrap_or_default(), collector.dropped))
+    Ok((status, sink.watcher.unwrap_or_default(), collector.dropped))
 }
 
 /// A connection to a fabric that has to run.

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use soft_hca_record::check::Checker;
 use soft_hca_record::explain::Live;
 use soft_hca_record::{Entry, What, Writer};
+
+use crate::check::Watcher;
 
 /// So many looks, half a second apart, make a second.
 const LOOKS: u32 = 3;
@@ -16,8 +17,8 @@ const LOOKS: u32 = 3;
 pub(super) struct Sink {
     pub writer: Option<Writer<BufWriter<File>>>,
     pub live: Option<Live>,
-    /// What looks for mistakes.
-    pub checker: Option<Checker>,
+    /// Who looks for mistakes.
+    pub watcher: Option<Watcher>,
     /// What was said of who does not go on, without numbers.
     pub said: HashSet<String>,
     /// The same of what was so at the last looks, and at how many.
@@ -35,8 +36,8 @@ impl Sink {
     pub(super) fn entry(&mut self, entry: &Entry) -> io::Result<()> {
         let lines = self.live.as_mut().map(|live| live.entry(entry));
         lines.iter().flatten().for_each(|line| say(line));
-        if let Some(checker) = &mut self.checker {
-            checker.entry(entry);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.entry(entry);
         }
         self.has_packets |= matches!(entry.what, What::Packet(_));
         self.writer.as_mut().map_or(Ok(()), |writer| writer.write(entry))

@@ -3,18 +3,22 @@
  *
  *   mistakes CASE wrong     makes the one that the case, mostly called like its rule, is about
  *   mistakes CASE right     does the same without it
+ *   mistakes CASE failed    makes the mistake and ends with an error
  *
  * Two processes, a sender and a receiver. All ends well, and all is destroyed, in either way.
  */
 #include "../hook/side.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 
-enum { MESSAGE = 8, FEW = 8, MANY = 12, ROUNDS = 192 };
+enum { MESSAGE = 8, FEW = 8, MANY = 12, ROUNDS = 192, FAILED = 3 };
+/* Of a shared receive queue: its limit, and as many messages of FEW receives as go below that. */
+enum { LIMIT = 4, BURST = 6 };
 
 static struct side side;
 static const char *rule;
-static int is_wrong;
+static int is_wrong, has_failed;
 
 static int is(const char *name)
 {
@@ -26,13 +30,25 @@ static int is_wrongly(const char *name)
     return is_wrong && is(name);
 }
 
+/* Cases in which a queue is armed again. */
+static int is_armed_again(void)
+{
+    return is("arm-order") || is("arm-polled");
+}
+
+/* Cases in which the receiver has a completion channel. */
+static int has_channel(void)
+{
+    return is_armed_again() || is("arm-first") || is("unacked") || is("leaked");
+}
+
 /* What both sides are made with, for the rules that are about that. */
 static void choose(int is_sender)
 {
     rnr_retry = 3;
     rnr_timer = 31;
     signals_all = 0;
-    if (is("unsignaled-run") || is("queue-full"))
+    if (is("unsignaled-run") || is("never-polled") || is("queue-full"))
         caps.max_send_wr = FEW;
     if (is("sge-count")) {
         caps.max_send_sge = is_wrong ? 2 : 3;
@@ -44,6 +60,7 @@ static void choose(int is_sender)
         cq_entries = is_wrong ? 4 : 6;
     pkey_index = is_wrongly("pkey-index") ? 5 : 0;
     ack_timeout = is_wrongly("timers") ? 0 : 14;
+    path_mtu = is_wrongly("path-mtu") && is_sender ? IBV_MTU_512 : IBV_MTU_1024;
     reads_out = is("read-depth") ? 4 : 1;
     reads_in = is_wrongly("read-depth") ? 1 : reads_out;
 }
@@ -98,6 +115,26 @@ static void post_in_reset(void)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
     ibv_post_send(side.qp, &wr, &bad);
+}
+
+/* Has the memory registered by another region. */
+static void register_again(void)
+{
+    check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");
+    side.mr = ibv_reg_mr(side.pd, side.memory, BYTES, 0);
+    check(side.mr != NULL, "ibv_reg_mr");
+}
+
+/* Cases in which the receiver is told that the message has come before it polls. */
+static int is_told(void)
+{
+    return is("arm-first") || is("rkey-received") || is("receive-gone") || is("receive-returned");
+}
+
+static void map_memory(void)
+{
+    side.memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(side.memory != MAP_FAILED, "mmap");
 }
 
 /* Does to the buffer of a send what may be done when its completion was polled. */
@@ -177,9 +214,10 @@ static void sends(struct name peer, pid_t receiver)
             until_not_ready();
         step();
         poll_good(&side);
-    } else if (is("unsignaled-run")) {
+    } else if (is("unsignaled-run") || is("never-polled")) {
         for (unsigned i = 0; i < MANY; i++) {
-            int is_signaled = i % 4 == 3 && (!is_wrong || i + 1 == MANY);
+            int is_last = i + 1 == MANY && is("unsignaled-run");
+            int is_signaled = i % 4 == 3 && (!is_wrong || is_last);
             send_message(i, 1, is_signaled ? IBV_SEND_SIGNALED : 0, lkey);
             if (is_signaled)
                 poll_good(&side);
@@ -203,9 +241,21 @@ static void sends(struct name peer, pid_t receiver)
         poll_good(&side);
         if (!is_wrong)
             reuse_buffer();
-        if (is("buffer-freed")) {
-            side.memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            check(side.memory != MAP_FAILED, "mmap");
+        if (is("buffer-freed"))
+            map_memory();
+    } else if (is("rkey-sent")) {
+        send_message(0, 1, IBV_SEND_SIGNALED, lkey);
+        if (is_wrong)
+            register_again();
+        poll_good(&side);
+        if (!is_wrong)
+            register_again();
+    } else if (is("srq-limit")) {
+        for (unsigned i = 0; i < 2 * BURST; i++) {
+            if (i == BURST)
+                await();
+            send_message(i, 1, IBV_SEND_SIGNALED, lkey);
+            poll_good(&side);
         }
     } else if (is("state-peer")) {
         send_message(0, 1, IBV_SEND_SIGNALED, lkey);
@@ -223,11 +273,13 @@ static void sends(struct name peer, pid_t receiver)
         int flags = IBV_SEND_SIGNALED | (is("inline-size") ? IBV_SEND_INLINE : 0);
         send_message(0, is("sge-count") ? 3 : 1, flags, lkey);
         poll_good(&side);
-        if (is("arm-order")) {
+        if (is_told())
+            step();
+        if (is_armed_again() || is("arm-first")) {
             await();
             until_sleeps(receiver);
         }
-        if (is("arm-order") || is("overlap")) {
+        if (is_armed_again() || is("arm-first") || is("overlap")) {
             send_message(1, 1, IBV_SEND_SIGNALED, lkey);
             poll_good(&side);
         }
@@ -239,6 +291,9 @@ static void take_event(void)
 {
     struct ibv_cq *cq;
     void *context;
+    struct pollfd readable = {.fd = cq_channel->fd, .events = POLLIN};
+    if (is("arm-polled") || is("arm-first"))
+        check(poll(&readable, 1, -1) == 1, "poll");
     check(!ibv_get_cq_event(cq_channel, &cq, &context), "ibv_get_cq_event");
     if (!is_wrongly("unacked"))
         ibv_ack_cq_events(cq, 1);
@@ -284,12 +339,96 @@ static void end_child(void)
         check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
 }
 
+static struct ibv_srq *srq;
+
+/* Makes a queue pair whose receives are in a shared queue. */
+static void create_shared(void)
+{
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+    srq = ibv_create_srq(side.pd, &shared);
+    check(srq != NULL, "ibv_create_srq");
+    create_cq(&side);
+    struct ibv_qp_init_attr init = {.send_cq = side.cq, .recv_cq = side.cq, .srq = srq, .qp_type = IBV_QPT_RC,
+                                    .cap = caps};
+    side.qp = ibv_create_qp(side.pd, &init);
+    check(side.qp != NULL, "ibv_create_qp");
+}
+
+static void post_shared(int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct ibv_sge sge = {(uintptr_t)side.memory + i * BYTES, BYTES, side.mr->lkey};
+        struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+        check(!ibv_post_srq_recv(srq, &wr, &bad), "ibv_post_srq_recv");
+    }
+}
+
+static void set_limit(void)
+{
+    struct ibv_srq_attr attr = {.srq_limit = LIMIT};
+    check(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "ibv_modify_srq");
+}
+
+/* Waits until the limit is reached. */
+static void take_limit(void)
+{
+    struct ibv_async_event event;
+    check(!ibv_get_async_event(side.context, &event), "ibv_get_async_event");
+    check(event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED, "the event");
+    ibv_ack_async_event(&event);
+}
+
+/* Receives are posted when the limit says so. */
+static void receives_by_limit(void)
+{
+    post_shared(FEW);
+    set_limit();
+    step();
+    for (int i = 0; i < BURST; i++)
+        poll_good(&side);
+    take_limit();
+    post_shared(BURST);
+    if (!is_wrong)
+        set_limit();
+    step();
+    for (int i = 0; i < BURST; i++)
+        poll_good(&side);
+    if (!is_wrong)
+        take_limit();
+}
+
+/* The region of a receive on the stack. */
+static struct ibv_mr *on_stack;
+
+/* Posts a receive for BYTES of memory that is not registered yet. */
+static void post_to(unsigned char *bytes)
+{
+    on_stack = ibv_reg_mr(side.pd, bytes, BYTES, IBV_ACCESS_LOCAL_WRITE);
+    check(on_stack != NULL, "ibv_reg_mr");
+    struct ibv_sge sge = {(uintptr_t)bytes, BYTES, on_stack->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    check(!ibv_post_recv(side.qp, &wr, &bad), "ibv_post_recv");
+}
+
+/* The same for a variable of its own, so far down that nothing else is there when the message comes. */
+static __attribute__((noinline)) void post_to_own(void)
+{
+    unsigned char bytes[DEPTH * BYTES];
+    post_to(bytes);
+}
+
 static void receives(struct name peer)
 {
-    int count = is("unsignaled-run") || is("queue-full") ? MANY : is("cq-full") ? 6 : 2;
-    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index")
-        || is("unacked") || !strncmp(rule, "fork", 4) || is("state"))
+    int is_many = is("unsignaled-run") || is("never-polled") || is("queue-full");
+    int count = is_many ? MANY : is("cq-full") ? 6 : 2;
+    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index") || is("path-mtu")
+        || is("unacked") || !strncmp(rule, "fork", 4) || is("state") || is("rkey-sent")
+        || (is_told() && !is("arm-first")))
         count = 1;
+    if (is("srq-limit")) {
+        receives_by_limit();
+        return;
+    }
     if (is("polled-memory")) {
         post_receive(&side, TOLD);
         step();
@@ -314,16 +453,36 @@ static void receives(struct name peer)
         poll_good(&side);
         return;
     }
-    for (int i = 0; i < count; i++)
-        post_receive(&side, is_wrongly("overlap") ? 0 : i);
-    if (is("arm-order") || is("unacked"))
+    unsigned char bytes[BYTES];
+    if (is_wrongly("receive-returned"))
+        post_to_own();
+    else if (is("receive-returned"))
+        post_to(bytes);
+    else
+        for (int i = 0; i < count; i++)
+            post_receive(&side, is_wrongly("overlap") ? 0 : i);
+    if (is_armed_again() || is("unacked"))
         check(!ibv_req_notify_cq(side.cq, 0), "ibv_req_notify_cq");
     step();
+    if (is_told())
+        await();
+    if (is("arm-first")) {
+        check(!ibv_req_notify_cq(side.cq, 0), "ibv_req_notify_cq");
+        if (!is_wrong)
+            poll_good(&side);
+        step();
+        take_event();
+        count = is_wrong ? 2 : 1;
+    }
+    if (is_wrongly("rkey-received"))
+        register_again();
+    if (is_wrongly("receive-gone"))
+        reuse_buffer();
     if (is("unacked"))
         take_event();
     if (is("read-depth") || is("after-error"))
         return;
-    if (is("arm-order")) {
+    if (is_armed_again()) {
         uint64_t number;
         int status;
         take_event();
@@ -339,6 +498,11 @@ static void receives(struct name peer)
     int messages = is("rkey-stale") || is("sge-count") || is("inline-size") ? 1 : count;
     for (int i = 0; i < messages; i++)
         poll_good(&side);
+    if (is("receive-gone")) {
+        if (!is_wrong)
+            reuse_buffer();
+        map_memory();
+    }
 }
 
 int main(int count, char **arguments)
@@ -346,7 +510,8 @@ int main(int count, char **arguments)
     int sockets[2], status;
     check(count == 3, "arguments");
     rule = arguments[1];
-    is_wrong = !strcmp(arguments[2], "wrong");
+    has_failed = !strcmp(arguments[2], "failed");
+    is_wrong = has_failed || !strcmp(arguments[2], "wrong");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     if (is("fork") && !is_wrong)
         check(!ibv_fork_init(), "ibv_fork_init");
@@ -354,11 +519,14 @@ int main(int count, char **arguments)
     to_peer = sockets[receiver != 0];
     choose(receiver != 0);
     open_side(&side);
-    if (!receiver && (is("arm-order") || is("unacked"))) {
+    if (!receiver && has_channel()) {
         cq_channel = ibv_create_comp_channel(side.context);
         check(cq_channel != NULL, "ibv_create_comp_channel");
     }
-    create_queues(&side);
+    if (is("srq-limit") && !receiver)
+        create_shared();
+    else
+        create_queues(&side);
     if (is_wrongly("state") && receiver)
         post_in_reset();
     struct name peer = exchange_names(&side);
@@ -380,11 +548,8 @@ int main(int count, char **arguments)
     } else {
         receives(peer);
     }
-    if (is_wrongly("rkey-stale")) {
-        check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");
-        side.mr = ibv_reg_mr(side.pd, side.memory, BYTES, 0);
-        check(side.mr != NULL, "ibv_reg_mr");
-    }
+    if (is_wrongly("rkey-stale"))
+        register_again();
     /* Neither ends what the other still needs. */
     step();
     await();
@@ -395,10 +560,17 @@ int main(int count, char **arguments)
     check(!ibv_destroy_qp(side.qp), "ibv_destroy_qp");
     if (!is_stuck)
         check(!ibv_destroy_cq(side.cq), "ibv_destroy_cq");
-    if (cq_channel && !is_stuck)
+    if (srq)
+        check(!ibv_destroy_srq(srq), "ibv_destroy_srq");
+    if (cq_channel && !is_stuck && !is_wrongly("leaked"))
         check(!ibv_destroy_comp_channel(cq_channel), "ibv_destroy_comp_channel");
-    if (is_wrongly("leaked"))
-        return receiver && waitpid(receiver, &status, 0) == receiver ? status : 0;
+    if (on_stack)
+        check(!ibv_dereg_mr(on_stack), "ibv_dereg_mr");
+    if (is_wrongly("leaked")) {
+        if (receiver)
+            check(waitpid(receiver, &status, 0) == receiver, "waitpid");
+        return has_failed ? FAILED : 0;
+    }
     close_side(&side);
     if (!receiver)
         return 0;

@@ -41,6 +41,7 @@ static struct ibv_comp_channel *cq_channel;
 static struct ibv_qp_cap caps = {DEPTH, DEPTH, 1, 1, 0};
 /* What they are connected with. */
 static int pkey_index, ack_timeout = 14, rnr_retry = 7, rnr_timer = 1, reads_out = 1, reads_in = 1;
+static enum ibv_mtu path_mtu = IBV_MTU_1024;
 /* What regions and queue pairs allow the peer. */
 static int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 /* The socket of this thread's side. */
@@ -155,7 +156,7 @@ static inline void init_side(struct side *side)
 
 static inline void connect_to(struct side *side, struct name peer)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer.qpn,
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = path_mtu, .dest_qp_num = peer.qpn,
         .max_dest_rd_atomic = reads_in, .min_rnr_timer = rnr_timer,
         .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer.gid, .sgid_index = 1, .hop_limit = 64}}};
     check(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN

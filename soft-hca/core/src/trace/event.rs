@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 6;
+pub(super) const VERSION: u8 = 7;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -205,9 +205,9 @@ events! {
         /// Its descriptor.
         fd: i32,
     }
-    /// It goes on.
+    /// It goes on. Without a [`Wait`] before it: it takes an event that is there.
     Woken = 10 {
-        /// Nanoseconds.
+        /// Nanoseconds; 0 if it has not waited here.
         waited: u64,
         /// A [`Channel`].
         channel: u32,
@@ -278,8 +278,12 @@ events! {
         is_extended: u32,
     }
     /// A process ends by `exit`, which this thread has called. Behind it what it has taken events of and not
-    /// acknowledged them, each an [`Unacknowledged`].
+    /// acknowledged them, each an [`Unacknowledged`], and behind these what it has open, each an [`Open`].
     Exits = 18 {
+        /// The exit status.
+        status: i32,
+        /// How many [`Unacknowledged`] there are.
+        unacknowledged: u32,
     }
     /// A work request that the program has posted is refused by the library, which asks nobody.
     PostRefused = 19 {
@@ -356,6 +360,40 @@ impl Unacknowledged {
     }
 }
 
+/// A descriptor that a process has not closed when it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Open {
+    /// An [`OpenKind`].
+    pub kind: u32,
+    /// The descriptor.
+    pub fd: i32,
+}
+
+impl Open {
+    /// Those that bytes consist of.
+    pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        each(bytes)
+    }
+}
+
+/// What stands behind a descriptor that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u32)]
+pub enum OpenKind {
+    /// A device (`ibv_context.cmd_fd`).
+    Device = 0,
+    /// A completion channel.
+    CompletionChannel = 1,
+}
+
+impl OpenKind {
+    /// The one that has a number.
+    pub fn of(number: u32) -> Option<Self> {
+        try_transmute!(number).ok()
+    }
+}
+
 /// What has events that a program acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
@@ -377,7 +415,8 @@ impl Source {
     }
 }
 
-/// A buffer of a send whose bytes were changed between the post and the poll of its completion.
+/// A buffer of a send whose bytes were changed between the post and the poll of its completion, or one of a receive that is
+/// gone by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub struct Changed {
@@ -391,6 +430,8 @@ pub struct Changed {
     pub qpn: u32,
     /// 1 if there is no memory any more.
     pub is_unmapped: u32,
+    /// 1 if it was a variable of a function that has returned.
+    pub has_returned: u32,
 }
 
 impl Changed {
@@ -547,13 +588,13 @@ mod tests {
             (15, 64),
             (16, 8),
             (17, 36),
-            (18, 0),
+            (18, 8),
             (19, 60),
             (20, 40),
             (21, 12),
             (22, 4),
         ];
-        assert_eq!((VERSION, SIZES), (6, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (7, &sizes[..]));
     }
 
     #[test]

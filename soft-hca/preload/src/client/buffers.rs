@@ -158,7 +158,9 @@ impl Send {
         self.buffers.iter().filter_map(move |&Buffer { address, length, digest: before }| {
             let now = digest(address, length);
             let is_unmapped = u32::from(now.is_none());
-            (now != Some(before)).then_some(Changed { wr_id, address, length, qpn, is_unmapped })
+            let changed =
+                Changed { wr_id, address, length, qpn, is_unmapped, ..Changed::default() };
+            (now != Some(before)).then_some(changed)
         })
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system::{page_bytes, pipe};
+use zerocopy::FromBytes;
 
 /// Writes `bytes` at an address that the program has given. A bad address is `EFAULT`, as in the
 /// kernel.
@@ -39,6 +40,11 @@ pub(crate) fn read(address: u64, length: usize) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     if read == length as isize { Ok(bytes) } else { Err(Errno::EFAULT) }
+}
+
+/// A structure of the program's, if there is memory.
+pub(crate) fn read_as<T: FromBytes>(address: u64) -> Option<T> {
+    T::read_from_bytes(&read(address, size_of::<T>()).ok()?).ok()
 }
 
 /// Whether the system does not let a process copy even within itself, as under a filter.

@@ -22,6 +22,7 @@ mod memory_owner;
 mod netlink;
 mod polled;
 mod process;
+mod receives;
 mod recorded;
 mod regions;
 mod share;
@@ -153,11 +154,17 @@ pub fn is_netlink(fd: RawFd) -> bool {
     matches!(table::get(fd), Some(table::Entry::Netlink))
 }
 
-/// `read(2)`: an event.
-pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+/// `read(2)`: an event, for which the thread has waited here or not.
+pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
         table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(buffer),
-        table::Entry::Channel(channel) => channel.read(fd, buffer),
+        table::Entry::Channel(channel) => {
+            let done = channel.read(fd, buffer)?;
+            if !has_waited && matches!(done, Outcome::Done(_)) {
+                recorded::takes_event(channel.process, fd);
+            }
+            Ok(done)
+        }
         table::Entry::Netlink => netlink::receive(fd, buffer),
         table::Entry::Uverbs(_) | table::Entry::Cm(_) => Err(Errno::EINVAL),
     }

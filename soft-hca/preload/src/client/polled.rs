@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::hook::layout::Wc;
 use crate::client::process::Process;
-use crate::client::{buffers, site};
+use crate::client::{buffers, receives, site};
 
 /// Queues that a thread polls in turn, each with a count of its own.
 const QUEUES: usize = 4;
@@ -117,7 +117,8 @@ impl Polled {
     /// A poll has found completions.
     #[cold]
     pub(super) fn completions(self, process: &Process, completions: &[Wc]) {
-        let changed = buffers::polled(&process.env.recorder, completions);
+        let mut changed = buffers::polled(&process.env.recorder, completions);
+        changed.extend(receives::polled(process, completions));
         let site = self.site(process);
         let found = completions.len() as u32;
         Empty { site, ..self.before() }.trace(process, found, system::now_ns(), &changed);

@@ -208,15 +208,16 @@ pub(super) fn post_refused(refused: event::PostRefused) {
     recorder.append(about, &body.into(), &[]);
 }
 
-/// This process ends by `exit`: its threads have not been killed while they waited.
-pub fn exits() {
+/// This process ends by `exit` with a status: its threads have not been killed while they waited.
+pub fn exits(status: i32) {
     let Some(process) = process::current() else { return };
     let recorder = &process.env.recorder;
     if recorder.is_on() {
         polled::over(process);
-        let left = acknowledged::left();
+        let (left, open) = (acknowledged::left(), table::open());
+        let body = event::Exits { status, unacknowledged: left.len() as u32 };
         let about = recorder.about(recorder.index());
-        recorder.append(about, &event::Exits {}.into(), &[left.as_bytes()]);
+        recorder.append(about, &body.into(), &[left.as_bytes(), open.as_bytes()]);
     }
 }
 
@@ -264,6 +265,19 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
     let waiting = Waiting { process, completions, traced };
     waiting.note(system::now_ns());
     Some(waiting)
+}
+
+/// The calling thread has taken an event from a completion channel that was there: it has not waited, or elsewhere,
+/// by `poll(2)` or the like.
+pub(super) fn takes_event(process: &Process, fd: RawFd) {
+    let recorder = &process.env.recorder;
+    if recorder.is_on() && recorder.is_complete() {
+        recorder.prepare();
+        polled::over(process);
+        let channel = event::Channel::Completion as u32;
+        let body = event::Woken { waited: 0, channel, fd, is_event: 1 };
+        recorder.append(recorder.about(recorder.index()), &body.into(), &[]);
+    }
 }
 
 impl Waiting {

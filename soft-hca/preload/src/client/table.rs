@@ -5,6 +5,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use soft_hca_core::trace::event::{Open, OpenKind};
+
 use crate::client::channel::Channel;
 use crate::client::cm::CmFile;
 use crate::client::uverbs::UverbsFile;
@@ -53,6 +55,20 @@ pub(crate) fn insert(fd: RawFd, entry: Entry) {
         // Closing a file speaks to the daemon: not under the lock.
         drop(before);
     }
+}
+
+/// Devices and completion channels that are open.
+pub(crate) fn open() -> Vec<Open> {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let open = table.iter().filter_map(|(fd, entry)| {
+        let kind = match entry {
+            Entry::Uverbs(_) => OpenKind::Device,
+            Entry::Channel(_) => OpenKind::CompletionChannel,
+            Entry::Async(_) | Entry::Cm(_) | Entry::Netlink => return None,
+        };
+        Some(Open { kind: kind as u32, fd: *fd })
+    });
+    open.collect()
 }
 
 /// What stood behind a descriptor. Files that nobody else has open end with this value.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
-use soft_hca_core::engine;
+use soft_hca_core::engine::{self, ReceiveQueue};
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
@@ -25,7 +25,8 @@ use crate::client::recorded::{self, Called};
 use crate::client::regions::Regions;
 use crate::client::table::{self, Entry};
 use crate::client::{
-    OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, share, strict,
+    OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, receives,
+    share, strict,
 };
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
@@ -424,14 +425,17 @@ impl UverbsFile {
             }
             command::DESTROY_SRQ => {
                 let handle = command.request::<request::DestroySrq>()?.srq_handle;
-                self.srqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                let mut srqs = self.srqs.write().unwrap_or_else(PoisonError::into_inner);
+                if let Some(index) = srqs.remove(&handle) {
+                    receives::forget(self.process, ReceiveQueue::Shared(index));
+                }
             }
             command::DESTROY_QP => {
                 let handle = command.request::<request::DestroyQp>()?.qp_handle;
                 let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
                 if let Some(qpn) = qps.get_mut(handle as usize) {
                     doorbell::forget(handle, *qpn);
-                    buffers::forget(*qpn);
+                    self.forget_requests(*qpn);
                     *qpn = 0;
                 }
             }
@@ -444,12 +448,18 @@ impl UverbsFile {
                     qps.get(request.qp_handle as usize)
                         .copied()
                         .into_iter()
-                        .for_each(buffers::forget);
+                        .for_each(|qpn| self.forget_requests(qpn));
                 }
             }
             _ => {}
         }
         Ok(unused)
+    }
+
+    /// A queue pair is reset, or gone: nothing that was posted to it is executed any more.
+    fn forget_requests(&self, qpn: u32) {
+        buffers::forget(qpn);
+        receives::forget(self.process, ReceiveQueue::Own(qpn));
     }
 
     /// Has [`strict`] take note of a command, for which it needs what the handles in it are.

@@ -6,6 +6,10 @@
 //! | `rule` | the rules, why each matters, and what to do |
 //! | `objects` | what was created and is still there |
 //! | `events` | events that are not acknowledged |
+//! | `arming` | completion queues that are armed and not polled |
+//! | `limit` | limits of shared receive queues |
+//! | `path` | what both ends of a connection set alike |
+//! | `hook` | whose polls are on record |
 //! | `fork` | what a child of `fork` does, and has |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `connection` | what comes too early in a connection |
@@ -14,12 +18,16 @@
 //! | `polled_memory` | who waits for RDMA writes by watching memory |
 //! | [`report`] | findings as text, JSON and SARIF |
 
+mod arming;
 mod buffers;
 mod connection;
 mod events;
 mod fork;
+mod hook;
+mod limit;
 mod memory;
 mod objects;
+mod path;
 mod polled_memory;
 mod queue_pair;
 mod queues;
@@ -37,10 +45,13 @@ use crate::entry::{Call, Entry, Outcome, SendPosted, What};
 use crate::place::Place;
 use crate::text::short_name;
 use crate::value::{Named, Value};
+use arming::Arming;
 use connection::Connections;
 use events::Events;
 use fork::Fork;
+use limit::Limits;
 use objects::Objects;
+use path::Paths;
 use polled_memory::PolledMemory;
 use queues::Queues;
 
@@ -63,6 +74,8 @@ pub struct Finding {
     pub what: String,
     /// When: of the first entry, as in [`Entry::t`].
     pub t: u64,
+    /// The same of the last one.
+    pub last: u64,
     /// How often.
     pub times: u64,
     /// Where in the program's source the call was made, if that is known.
@@ -102,6 +115,9 @@ pub struct Checker {
     programs: HashMap<u32, String>,
     objects: Objects,
     events: Events,
+    arming: Arming,
+    limits: Limits,
+    paths: Paths,
     fork: Fork,
     connections: Connections,
     queues: Queues,
@@ -141,6 +157,7 @@ impl Checker {
             What::Dropped { .. } => {
                 self.is_partial = true;
                 self.queues.forget();
+                self.arming.forget();
             }
             _ => {}
         }
@@ -149,8 +166,11 @@ impl Checker {
             self.objects.entry(entry, &mut found);
             self.connections.entry(entry, &mut found);
             self.polled_memory.entry(entry, &mut found);
+            self.limits.entry(entry, &mut found);
+            self.paths.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
+        self.arming.entry(entry, &mut found);
         self.fork.entry(entry, &mut found);
         self.queues.entry(entry, &mut found);
         match (&self.like, &entry.what) {
@@ -177,15 +197,24 @@ impl Checker {
                 others: 0,
                 what,
                 t,
+                last: t,
                 times: 0,
                 source,
             };
             let (finding, places) =
                 self.findings.entry((rule, process, kind, at)).or_insert((new, BTreeSet::new()));
             finding.times += 1;
+            finding.last = finding.last.max(t);
             places.insert(place);
             finding.others = places.len() as u64 - 1;
         }
+    }
+
+    /// Programs, with their process ids, of which nothing was said that is told by their polls, for these are not
+    /// on record.
+    pub fn unseen(&self) -> Vec<String> {
+        let programs = self.queues.unseen().into_iter();
+        programs.filter_map(|process| self.programs.get(&process).cloned()).collect()
     }
 
     /// All that was found, in the order of time.
@@ -193,6 +222,10 @@ impl Checker {
         let mut found = Vec::new();
         self.queues.end(&mut found);
         self.events.end(&mut found);
+        self.arming.end(&mut found);
+        if !self.is_partial {
+            self.limits.end(&mut found);
+        }
         self.add(found);
         let findings = self.findings.into_values();
         let mut findings: Vec<Finding> = findings.map(|(finding, _)| finding).collect();

@@ -79,6 +79,8 @@ pub(super) struct QueuePair {
     pub recv_cq: u32,
     pub srq: Option<u32>,
     pub sends: VecDeque<Send>,
+    /// As many of the first of these were posted before a message came that was polled since.
+    answered: usize,
     pub receives: VecDeque<Receive>,
     /// The connection manager has connected it.
     pub by_cm: bool,
@@ -152,7 +154,31 @@ impl QueuePair {
     pub(super) fn frees(&mut self, wr_id: u64) {
         let is_it = |send: &Send| send.wr_id == wr_id && send.is_signaled;
         if let Some(at) = self.sends.iter().position(is_it) {
-            self.sends.drain(..=at);
+            self.drop_sends(at + 1);
         }
+    }
+
+    /// Takes all that is posted.
+    pub(super) fn empty(&mut self) -> (VecDeque<Send>, VecDeque<Receive>) {
+        self.answered = 0;
+        (std::mem::take(&mut self.sends), std::mem::take(&mut self.receives))
+    }
+
+    /// The oldest sends are done.
+    pub(super) fn drop_sends(&mut self, count: usize) {
+        let count = count.min(self.sends.len());
+        self.sends.drain(..count);
+        self.answered = self.answered.saturating_sub(count);
+    }
+
+    /// A message of the peer's was polled. It may be the answer to all that is posted: then the peer has that.
+    pub(super) fn is_answered(&mut self) {
+        self.answered = self.sends.len();
+    }
+
+    /// Sends of which the program does not know that their memory is its own again.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &Send> {
+        let sends = self.sends.iter().enumerate();
+        sends.filter(|(at, send)| *at >= self.answered || !send.is_executed).map(|(_, send)| send)
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::buffers::{AdapterWrites, Range, overlap, range};
 use super::memory::Written;
 use super::queue_pair::{Asked, QueuePair, Receive, Send};
-use super::{Found, Rule, done, source};
+use super::{Found, Rule, done, hook, source};
 use crate::arguments::{self, cq, number, qp};
 use crate::entry::{
-    Call, Changed, Channel, Completion, Entry, Executed, Polled, ReceivePosted, ReceiveQueue,
-    SendPosted, Sge, What,
+    Call, Changed, Completion, Entry, Executed, Polled, ReceivePosted, ReceiveQueue, SendPosted,
+    Sge, What,
 };
 use crate::place::Place;
 use crate::reason::{Peer, Reason};
@@ -27,8 +27,6 @@ struct CompletionQueue {
     process: u32,
     /// What was asked for.
     cqe: u64,
-    /// The descriptor of its channel.
-    channel: Option<u32>,
     /// Completions that nobody has polled.
     unpolled: VecDeque<Unpolled>,
     /// Queue pairs whose failures were polled behind other completions: the program may not have looked at them
@@ -36,10 +34,6 @@ struct CompletionQueue {
     behind: Vec<u32>,
     /// Requests that will complete to it, or have and were not polled.
     pending: u64,
-    /// How often it was armed.
-    arms: u32,
-    /// It was polled since then.
-    is_polled: bool,
 }
 
 /// A completion that nobody has polled.
@@ -49,6 +43,8 @@ struct Unpolled {
     wr_id: u64,
     is_receive: bool,
     has_failed: bool,
+    /// Memory of a receive, of which the program does not know yet that it is written.
+    sges: Vec<Sge>,
 }
 
 /// A shared receive queue that is there.
@@ -65,16 +61,17 @@ pub(super) struct Queues {
     qps: BTreeMap<u32, QueuePair>,
     cqs: HashMap<u32, CompletionQueue>,
     srqs: HashMap<u32, Shared>,
-    /// Processes whose polls are in the record.
-    polls: HashSet<u32>,
-    /// What was found of others by what they have polled: nothing, if their polls are not seen.
-    held: HashMap<u32, Vec<Found>>,
+    hook: hook::Seen,
+    /// What was found of processes by what they have polled: nothing, if their polls are not seen.
+    held: BTreeMap<u32, Vec<Found>>,
     /// What receives may write to, by process.
     written: HashMap<u32, Written>,
     /// What adapters have written to.
     adapters: AdapterWrites,
     /// Regions, by process; none if a handle was given twice.
     regions: HashMap<(u32, Name), Option<Region>>,
+    /// Threads, by process, whose last call has asked the connection manager for a queue pair's attributes.
+    asked: HashSet<(u32, Option<u32>)>,
 }
 
 /// A region that is there.
@@ -124,12 +121,12 @@ impl Here<'_> {
 
 /// Finds something by what a process has polled, or will have found it when its polls are seen.
 fn hold(
-    polls: &HashSet<u32>,
-    held: &mut HashMap<u32, Vec<Found>>,
+    hook: &hook::Seen,
+    held: &mut BTreeMap<u32, Vec<Found>>,
     here: &mut Here<'_>,
     (rule, place, what): (Rule, String, String),
 ) {
-    if polls.contains(&here.process) {
+    if hook.is_seen(here.process) {
         return here.finds(rule, place, what);
     }
     let held = held.entry(here.process).or_default();
@@ -140,9 +137,15 @@ fn hold(
 
 impl Queues {
     pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
+        if self.hook.entry(entry) {
+            found.extend(self.held.remove(&entry.process).unwrap_or_default());
+        }
         let mut here = Here { process: entry.process, t: entry.t, source: source(entry), found };
         match &entry.what {
-            What::Call(call) => self.call(&mut here, call),
+            What::Call(call) => {
+                self.managed(entry, call);
+                self.call(&mut here, call);
+            }
             What::SendPosted(posted) => self.send_posted(&mut here, posted),
             What::ReceivePosted(posted) => self.receive_posted(&mut here, posted),
             What::Stalled { qp, wr_id, reason: Reason::ReceiverNotReady { .. } } => {
@@ -160,7 +163,6 @@ impl Queues {
             What::Executed(executed) => self.executed(entry.t, executed),
             What::Completion(completion) => self.completion(entry.t, completion),
             What::Polled(polled) => self.polled(&mut here, polled),
-            What::Wait { on: Channel::Completion, fd } => self.waits(&mut here, *fd),
             What::ProcessEnded { .. } => {
                 let of_process = self.qps.iter().filter(|(_, qp)| qp.process == entry.process);
                 for (number, qp) in of_process {
@@ -199,9 +201,7 @@ impl Queues {
             "ibv_create_cq" | "ibv_create_cq_ex" => {
                 let Some(cq) = cq(given, "cq") else { return };
                 let cqe = number(args, "cqe").unwrap_or(u64::MAX);
-                let channel = arguments::channel(args, "channel");
-                self.cqs
-                    .insert(cq, CompletionQueue { process, cqe, channel, ..Default::default() });
+                self.cqs.insert(cq, CompletionQueue { process, cqe, ..Default::default() });
             }
             "ibv_create_srq" | "ibv_create_srq_ex" => {
                 let Some(srq) = arguments::srq(given, "srq") else { return };
@@ -236,14 +236,25 @@ impl Queues {
                     self.deregistered(here, region.lkey);
                 }
             }
-            "ibv_req_notify_cq" => {
-                if let Some(cq) = cq(args, "cq").and_then(|cq| self.cqs.get_mut(&cq)) {
-                    cq.arms += 1;
-                    cq.is_polled = false;
-                }
-            }
             name if name.starts_with("rdma_") => {
                 if let Some(qp) = qp(args, "qp_num").and_then(|qp| self.qps.get_mut(&qp)) {
+                    qp.by_cm = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A queue pair gets attributes that the connection manager was asked for just before: it is the manager's,
+    /// even if it is never connected.
+    fn managed(&mut self, entry: &Entry, call: &Call) {
+        let thread = (entry.process, entry.thread);
+        let has_asked = self.asked.remove(&thread);
+        match call.name.as_str() {
+            "rdma_init_qp_attr" => _ = self.asked.insert(thread),
+            "ibv_modify_qp" if has_asked => {
+                let number = qp(&call.args, "qp");
+                if let Some(qp) = number.and_then(|number| self.qps.get_mut(&number)) {
                     qp.by_cm = true;
                 }
             }
@@ -277,7 +288,7 @@ impl Queues {
     /// A queue pair executes nothing any more: its requests are flushed, or forgotten.
     fn empty(&mut self, number: u32) {
         let Some(qp) = self.qps.get_mut(&number) else { return };
-        let (sends, receives) = (std::mem::take(&mut qp.sends), std::mem::take(&mut qp.receives));
+        let (sends, receives) = qp.empty();
         let (process, [send_cq, recv_cq]) = (qp.process, [qp.send_cq, qp.recv_cq]);
         let signaled = sends.iter().filter(|send| send.is_signaled).count();
         for (cq, less) in [(send_cq, signaled), (recv_cq, receives.len())] {
@@ -290,17 +301,19 @@ impl Queues {
     }
 
     fn deregistered(&self, here: &mut Here<'_>, key: u32) {
-        let uses = |sges: &[crate::entry::Sge]| sges.iter().any(|sge| sge.lkey == key);
+        let uses = |sges: &[Sge]| sges.iter().any(|sge| sge.lkey == key);
         let process = here.process;
         let are_posted = |qp: &QueuePair| qp.process == process && !qp.has_failed;
         for (number, qp) in self.qps.iter().filter(|(_, qp)| are_posted(qp)) {
-            let sends = qp.sends.iter().filter(|send| !send.is_executed && uses(&send.sges));
+            let sends = qp.in_use().filter(|send| uses(&send.sges));
             let receives = qp.receives.iter().filter(|receive| uses(&receive.sges));
-            let (sends, receives) = (sends.count(), receives.count());
+            let unpolled = self.cqs.get(&qp.recv_cq).into_iter().flat_map(|cq| &cq.unpolled);
+            let unpolled = unpolled.filter(|one| one.qp == *number && uses(&one.sges));
+            let (sends, receives) = (sends.count(), receives.count() + unpolled.count());
             if sends + receives > 0 {
                 let what = format!(
                     "a region (lkey {key:#x}) was deregistered while {sends} sends and {receives} \
-                     receives that use it were posted"
+                     receives that use it were posted, and not polled"
                 );
                 here.finds(Rule::RkeyStale, format!("qp {number}"), what);
             }
@@ -348,11 +361,11 @@ impl Queues {
                     format!("{used} sends that no polled completion ends, max_send_wr {send_wr}");
                 (Rule::QueueFull, what)
             };
-            hold(&self.polls, &mut self.held, here, (rule, place(), what));
+            hold(&self.hook, &mut self.held, here, (rule, place(), what));
         }
         // Of a process that is not seen to poll no more is remembered than any queue has.
         if used > MOST {
-            qp.sends.pop_front();
+            qp.drop_sends(1);
         }
         let cq = qp.send_cq;
         if let (own, Some(peer)) = depths {
@@ -420,7 +433,7 @@ impl Queues {
                 cq.pending, cq.cqe
             );
             let found = (Rule::CqFull, format!("cq {number}"), what);
-            hold(&self.polls, &mut self.held, here, found);
+            hold(&self.hook, &mut self.held, here, found);
         }
     }
 
@@ -440,11 +453,21 @@ impl Queues {
 
     /// A send's buffer was changed, maybe by the program.
     fn changed(&self, here: &mut Here<'_>, changed: &Changed) {
-        let Changed { qp, wr_id, address, length, unmapped } = *changed;
+        let Changed { qp, wr_id, address, length, unmapped, returned } = *changed;
         let is_it = |sge: &Sge| sge.address == address && sge.length == length;
-        let is_it = |send: &&Send| send.wr_id == wr_id && send.sges.iter().any(is_it);
-        let sends = self.qps.get(&qp).map(|qp| &qp.sends);
-        let Some(send) = sends.and_then(|sends| sends.iter().find(is_it)) else { return };
+        let is_send = |send: &&Send| send.wr_id == wr_id && send.sges.iter().any(is_it);
+        let sends = self.qps.get(&qp).filter(|_| !returned).map(|qp| &qp.sends);
+        let Some(send) = sends.and_then(|sends| sends.iter().find(is_send)) else {
+            if unmapped || returned {
+                let became = if returned { "of a function that has returned" } else { "unmapped" };
+                let what = format!(
+                    "the buffer of a receive (wr_id {wr_id:#x}, {length} bytes at {address:#x}) is {became}, before \
+                     the poll of its completion"
+                );
+                here.finds(Rule::ReceiveGone, format!("qp {qp}"), what);
+            }
+            return;
+        };
         let at = (address, address.saturating_add(length.into()));
         if !unmapped && self.may_be_an_adapter(here.process, send.t, at) {
             return;
@@ -492,6 +515,7 @@ impl Queues {
         let Completion { cq, qp: number, wr_id, opcode, status, .. } = completion;
         let has_failed = status != "IBV_WC_SUCCESS";
         let is_receive = !has_failed && opcode.starts_with("IBV_WC_RECV");
+        let mut sges = Vec::new();
         if let Some(qp) = self.qps.get_mut(number) {
             qp.has_failed |= has_failed;
             let receives = match qp.receive_queue(*number) {
@@ -507,9 +531,10 @@ impl Queues {
                 let written = receive.sges.iter().map(range);
                 written.for_each(|written| self.adapters.add(qp.process, t, written));
                 self.written.entry(qp.process).or_default().remove(&receive.sges);
+                sges = receive.sges;
             }
         }
-        let unpolled = Unpolled { qp: *number, wr_id: *wr_id, is_receive, has_failed };
+        let unpolled = Unpolled { qp: *number, wr_id: *wr_id, is_receive, has_failed, sges };
         if let Some(cq) = self.cqs.get_mut(cq).filter(|_| !completion.lost) {
             cq.unpolled.push_back(unpolled);
             if cq.unpolled.len() as u64 > MOST {
@@ -519,12 +544,8 @@ impl Queues {
     }
 
     fn polled(&mut self, here: &mut Here<'_>, polled: &Polled) {
-        if self.polls.insert(here.process) {
-            here.found.extend(self.held.remove(&here.process).unwrap_or_default());
-        }
         polled.changed.iter().for_each(|changed| self.changed(here, changed));
         let Some(cq) = self.cqs.get_mut(&polled.cq) else { return };
-        cq.is_polled = true;
         for seen in std::mem::take(&mut cq.behind) {
             if let Some(qp) = self.qps.get_mut(&seen) {
                 qp.has_seen_failure = true;
@@ -550,23 +571,16 @@ impl Queues {
                 cq.behind.push(polled.qp);
             }
             self.empty(polled.qp);
-        } else if !polled.is_receive {
+        } else if polled.is_receive {
+            qp.is_answered();
+        } else {
             qp.frees(polled.wr_id);
         }
     }
 
-    fn waits(&mut self, here: &mut Here<'_>, fd: u32) {
-        let of_channel = |(_, cq): &(&u32, &CompletionQueue)| {
-            cq.process == here.process && cq.channel == Some(fd) && cq.arms > 1 && !cq.is_polled
-        };
-        if !self.polls.contains(&here.process) {
-            return;
-        }
-        let found: Vec<u32> = self.cqs.iter().filter(of_channel).map(|(cq, _)| *cq).collect();
-        for cq in found {
-            let what = "armed again, and the thread waits without a poll after that";
-            here.finds(Rule::ArmOrder, format!("cq {cq}"), what.into());
-        }
+    /// Processes of which something would have been found if their polls were seen.
+    pub(super) fn unseen(&self) -> Vec<u32> {
+        self.held.keys().copied().collect()
     }
 
     /// The record ends.

@@ -20,7 +20,7 @@ fn place(Finding { place, others, .. }: &Finding) -> String {
 pub fn text(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {
-        let Finding { rule, program, what, t, times, source, .. } = finding;
+        let Finding { rule, program, what, t, last, times, source, .. } = finding;
         let place = place(finding);
         let again = if *times > 1 { format!(" ({times} times)") } else { String::new() };
         let _ = writeln!(out, "{}: {program}, {place}: {what}{again}", rule.name());
@@ -28,7 +28,9 @@ pub fn text(findings: &[Finding]) -> String {
             let missing = source.missing.as_ref().map(|why| format!("; {why}"));
             let _ = writeln!(out, "    in {source}{}", missing.unwrap_or_default());
         }
-        let _ = writeln!(out, "    first at {:.6} s", *t as f64 / 1e9);
+        let seconds = |t: u64| format!("{:.6} s", t as f64 / 1e9);
+        let last = if *times > 1 { format!(", last at {}", seconds(*last)) } else { String::new() };
+        let _ = writeln!(out, "    first at {}{last}", seconds(*t));
         let _ = writeln!(out, "    why: {}", rule.why());
         let _ = writeln!(out, "    do: {}", rule.cure());
     }

@@ -52,6 +52,12 @@ rules! {
         "write to a send's buffer, or free it, after its completion, or that of a signaled send behind it, \
          was polled"
     }
+    /// A receive's buffer is gone when its completion is polled.
+    ReceiveGone = "receive-gone" {
+        "an adapter writes a message whenever it comes, and until its completion has been polled nobody knows that it \
+         has: to memory that is something else's by then, another function's variables for one",
+        "free a receive's buffer, or return from the function whose variable it is, after its completion was polled"
+    }
     /// Two posted receives, or a receive and what is sent or read into, share bytes.
     Overlap = "overlap" {
         "an adapter writes a message whenever it comes: the bytes are the other request's as well",
@@ -92,11 +98,24 @@ rules! {
         "a RoCE port has one P_Key, at index 0; adapters refuse another index with EINVAL",
         "use pkey_index 0, or look the key up with ibv_query_pkey"
     }
-    /// A thread has armed a queue again and sleeps without a poll.
+    /// A queue was armed, and its thread sleeps without a poll after that.
     ArmOrder = "arm-order" {
         "a completion that came before ibv_req_notify_cq gives no event, so that the thread may sleep for \
          ever",
         "arm, then poll until nothing is found, and only then wait"
+    }
+    /// The limit of a shared receive queue that is not armed again after its event.
+    SrqLimit = "srq-limit" {
+        "the limit of a shared receive queue gives one event: without another call of ibv_modify_srq nobody is told \
+         when receives run out again, and peers get a NAK (receiver not ready)",
+        "call ibv_modify_srq with IBV_SRQ_LIMIT once more when the event was taken and receives were posted"
+    }
+    /// The two ends of a connection have different path MTUs.
+    PathMtu = "path-mtu" {
+        "a message longer than the smaller path_mtu comes in packets of a length that the other side does not \
+         expect: it drops them, or refuses them with IBV_WC_REM_INV_REQ_ERR; shorter ones pass",
+        "exchange path_mtu when connecting, and set the smaller one at both ends, no larger than active_mtu of \
+         their ports"
     }
     /// Objects that are there when the process ends.
     Leaked = "leaked" {

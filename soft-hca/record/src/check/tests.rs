@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::{CLIENT, Run, SERVER};
 
-fn findings(run: &Run) -> Vec<Finding> {
+pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let mut checker = Checker::new();
     run.entries().iter().for_each(|entry| checker.entry(entry));
     checker.end()
@@ -51,8 +51,56 @@ fn who_is_not_seen_to_poll_is_not_accused() {
     polls(&mut run, 0);
     let [full] = &findings(&run)[..] else { panic!("one finding") };
     assert_eq!((full.rule, full.times, &full.place[..]), (Rule::QueueFull, 2, "qp 18"));
+    assert!(full.t < full.last, "{full:?}");
     assert!(full.is_suppressed_by("queue-full") && full.is_suppressed_by("queue-full:qp 18"));
     assert!(!full.is_suppressed_by("queue-full:qp 19") && !full.is_suppressed_by("cq-full"));
+}
+
+/// A post that passes through the hook shows that polls would, too: who never polls is found.
+#[test]
+fn who_never_polls_is_found() {
+    for (what, members) in [
+        (
+            "receive_posted",
+            json!({"queue": {"qp": 18}, "wr_id": 1, "length": 8, "sges": [], "seen": "at_post"}),
+        ),
+        (
+            "send_posted",
+            json!({
+                "qp": 18, "wr_id": 9, "opcode": "IBV_WR_SEND", "flags": [], "length": 8, "sges": [],
+                "site": {
+                    "call": 1, "number": 1, "place": {"call": "ibv_post_send", "module": "a", "offset": 1},
+                },
+            }),
+        ),
+    ] {
+        let mut run = posts(3);
+        run.put(10, CLIENT, what, members);
+        let found = findings(&run);
+        let is_it = |found: &Finding| {
+            found.rule == Rule::QueueFull
+                && found.what.contains("sends that no polled completion ends")
+        };
+        assert!(found.iter().any(is_it), "{what}: {found:?}");
+    }
+}
+
+/// Of who is not seen to poll it is said that nothing can be said.
+#[test]
+fn who_is_not_seen_to_poll_is_named() {
+    let unseen = |run: &Run| {
+        let mut checker = Checker::new();
+        run.entries().iter().for_each(|entry| checker.entry(entry));
+        checker.unseen()
+    };
+    let mut run = Run::new();
+    run.put(0, CLIENT, "process_began", json!({"pid": 7, "role": "program", "command": ["ping"]}));
+    assert_eq!(unseen(&run), [""; 0], "it has done nothing");
+    let mut all = posts(3);
+    all.put(0, CLIENT, "process_began", json!({"pid": 7, "role": "program", "command": ["ping"]}));
+    assert_eq!(unseen(&all), ["ping[7]"]);
+    polls(&mut all, 0);
+    assert_eq!(unseen(&all), [""; 0]);
 }
 
 #[test]
@@ -79,6 +127,66 @@ fn objects_of_a_kind_are_one_finding() {
     run.put(10, CLIENT, "process_ended", json!({"exit_by": 4721}));
     let [leaked] = &findings(&run)[..] else { panic!("one finding") };
     assert_eq!(leaked.what, "the program ended with mr 1, 3 not destroyed");
+}
+
+/// The attributes of a queue pair of `rdma_create_qp` come from the connection manager, whether it connects or not.
+#[test]
+fn a_connection_manager_watches_before_it_connects() {
+    let never_ends = |asks: bool| {
+        let mut run = Run::new();
+        run.call(CLIENT, "ibv_create_qp", json!([]), json!([["qp_num", {"qp": 18}]]));
+        if asks {
+            run.call(CLIENT, "rdma_init_qp_attr", json!([["id", {"cm_id": 1}]]), json!([]));
+        }
+        let args = json!([["qp", {"qp": 18}], ["qp_state", "IBV_QPS_RTS"], ["rnr_retry", 7]]);
+        run.call(CLIENT, "ibv_modify_qp", args, json!([]));
+        findings(&run).into_iter().map(|found| found.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(never_ends(true), []);
+    assert_eq!(never_ends(false), [Rule::Timers]);
+}
+
+/// A region of a send that the program does not know to be done, and of one that it does.
+#[test]
+fn a_region_is_deregistered_before_the_poll() {
+    let deregisters = |happens: &dyn Fn(&mut Run)| {
+        let mut run = pair("IBV_ACCESS_LOCAL_WRITE");
+        receives_at(&mut run, SERVER, SERVERS);
+        posts_at(&mut run, CLIENT, "IBV_WR_SEND", CLIENTS, None);
+        executes(&mut run, CLIENT, "IBV_WR_SEND");
+        receives(&mut run, SERVER);
+        happens(&mut run);
+        for process in [CLIENT, SERVER] {
+            run.call(process, "ibv_dereg_mr", json!([["mr", {"mr": 17 + process}]]), json!([]));
+        }
+        findings(&run).into_iter().map(|found| (found.rule, found.place)).collect::<Vec<_>>()
+    };
+    let done = |run: &mut Run| {
+        let completion = json!({
+            "cq": 18, "qp": 18, "wr_id": 5, "opcode": "IBV_WC_SEND", "status": "IBV_WC_SUCCESS", "length": 8,
+        });
+        run.put(10, CLIENT, "completion", completion);
+        run.put(10, CLIENT, "polled", json!({"cq": 18, "found": 1}));
+    };
+    let received = |run: &mut Run| {
+        run.put(10, SERVER, "polled", json!({"cq": 17, "found": 1}));
+    };
+    let stale = |qp: &str| (Rule::RkeyStale, qp.to_owned());
+    assert_eq!(deregisters(&|_| {}), [stale("qp 18"), stale("qp 17")]);
+    assert_eq!(deregisters(&done), [stale("qp 17")]);
+    assert_eq!(deregisters(&received), [stale("qp 18")]);
+    let both = |run: &mut Run| {
+        done(run);
+        received(run);
+    };
+    assert_eq!(deregisters(&both), []);
+    let answered = |run: &mut Run| {
+        received(run);
+        receives_at(run, CLIENT, CLIENTS + 64);
+        receives(run, CLIENT);
+        run.put(10, CLIENT, "polled", json!({"cq": 18, "found": 1}));
+    };
+    assert_eq!(deregisters(&answered), [], "the peer has answered");
 }
 
 #[test]
@@ -163,7 +271,7 @@ const CLIENTS: u64 = 0x9000;
 
 /// Two queue pairs that are connected: the server's, 17, and the client's, 18. Their regions are at [`SERVERS`] and at
 /// [`CLIENTS`].
-fn pair(access: &str) -> Run {
+pub(super) fn pair(access: &str) -> Run {
     let mut run = Run::new();
     for (process, own, peer, start) in [(SERVER, 17, 18, SERVERS), (CLIENT, 18, 17, CLIENTS)] {
         run.call(process, "ibv_create_cq", json!([["cqe", 32]]), json!([["cq", {"cq": own}]]));

@@ -73,9 +73,8 @@ pub(super) struct Decoder {
     pub datagram_ids: HashSet<u32>,
     /// What queue pairs and shared queues were made for.
     pub limits: HashMap<ReceiveQueue, Limits>,
-    /// Processes, by their index, of which a thread has called `exit`: which, and the events that were not
-    /// acknowledged.
-    exits: HashMap<u32, (u32, Vec<Unacknowledged>)>,
+    /// Processes, by their index, that have called `exit`: what is told when they have ended.
+    exits: HashMap<u32, What>,
     /// Places in the programs.
     pub places: Places,
     /// When the recording began, `CLOCK_MONOTONIC` nanoseconds.
@@ -156,17 +155,16 @@ impl Decoder {
         Some(match record.event {
             Event::Began(_) | Event::Place(_) => return None,
             Event::PostRefused(refused) => What::Call(self.post_refused(&refused)?),
-            Event::Exits(_) => {
-                let left =
-                    event::Unacknowledged::all(tail).filter_map(|left| unacknowledged(&left));
-                self.exits.insert(proc, (record.about.thread, left.collect()));
+            Event::Exits(exits) => {
+                self.exits.insert(proc, exited(exits, record.about.thread, tail)?);
                 return None;
             }
-            Event::Ended(_) => {
-                let (exit_by, unacknowledged) = self.exits.remove(&proc).unzip();
-                let unacknowledged = unacknowledged.unwrap_or_default();
-                What::ProcessEnded { exit_by, unacknowledged }
-            }
+            Event::Ended(_) => self.exits.remove(&proc).unwrap_or(What::ProcessEnded {
+                exit_by: None,
+                status: None,
+                unacknowledged: Vec::new(),
+                open: Vec::new(),
+            }),
             Event::Forked(event::Forked { duration, status }) => {
                 let args = vec![Named("fork_status".into(), fork_status(status).into())];
                 let result = Outcome::Done(vec![Named("child".into(), "lives".into())]);
@@ -301,6 +299,26 @@ fn compared_value((label, value): (Label, u64)) -> Named {
         }
     };
     Named(label.name().into(), value)
+}
+
+/// The end of a process by a thread that has called `exit`.
+fn exited(exits: event::Exits, thread: u32, tail: &[u8]) -> Option<What> {
+    let count = exits.unacknowledged as usize;
+    let (left, open) =
+        tail.split_at_checked(count.checked_mul(size_of::<event::Unacknowledged>())?)?;
+    let left = event::Unacknowledged::all(left).filter_map(|left| unacknowledged(&left));
+    let open = event::Open::all(open).filter_map(|event::Open { kind, fd }| {
+        Some(match event::OpenKind::of(kind)? {
+            event::OpenKind::Device => Name::Context(fd as u32),
+            event::OpenKind::CompletionChannel => Name::Channel(fd as u32),
+        })
+    });
+    Some(What::ProcessEnded {
+        exit_by: Some(thread),
+        status: Some(exits.status),
+        unacknowledged: left.collect(),
+        open: open.collect(),
+    })
 }
 
 /// Events that were not acknowledged when their process has ended.

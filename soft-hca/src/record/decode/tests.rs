@@ -166,7 +166,14 @@ fn polls_are_counted() {
         "empty": {"count": 7, "first": 1, "last": 4},
     });
     assert_eq!(decoded(US, empty, &[]), expected);
-    let changed = Changed { wr_id: 1, address: 4096, length: 8, qpn: 17, is_unmapped: 1 };
+    let changed = Changed {
+        wr_id: 1,
+        address: 4096,
+        length: 8,
+        qpn: 17,
+        is_unmapped: 1,
+        ..Changed::default()
+    };
     let expected = json!({
         "what": "polled", "cq": 3, "found": 2,
         "changed": [{"qp": 17, "wr_id": 1, "address": 4096, "length": 8, "unmapped": true}],

@@ -124,6 +124,7 @@ pub(super) fn polled(body: &event::Polled, began: u64, tail: &[u8]) -> Polled {
         address: changed.address,
         length: changed.length,
         unmapped: changed.is_unmapped != 0,
+        returned: changed.has_returned != 0,
     });
     Polled { cq, found, empty, extended: is_extended != 0, changed: changed.collect() }
 }

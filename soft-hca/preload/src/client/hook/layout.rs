@@ -93,7 +93,7 @@ pub(in crate::client) struct RecvWr {
 #[repr(C)]
 #[derive(FromBytes)]
 pub(in crate::client) struct Sge {
-    addr: u64,
+    pub addr: u64,
     pub length: u32,
     lkey: u32,
 }

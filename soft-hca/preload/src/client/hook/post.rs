@@ -7,12 +7,11 @@ use std::ffi::{CStr, c_int, c_void};
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{PostRefused, Posts};
 use soft_hca_core::trace::{self, Site};
-use zerocopy::FromBytes;
 
 use super::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use super::table;
 use crate::client::recorded::{self, Posting};
-use crate::client::{memory, process, site, uverbs};
+use crate::client::{memory, process, receives, site, uverbs};
 
 type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
@@ -27,7 +26,11 @@ unsafe fn call(
     let is_recorded = process::recorded_at(function);
     let site = is_recorded.map_or_else(Site::default, |process| site::of_inline(process, function));
     trace::at(site, || {
-        let posting = is_recorded.and_then(|process| Some(Posting::begin(process, queue()?)));
+        let recorded = is_recorded.and_then(|process| Some((process, queue()?)));
+        let posting = recorded.map(|(process, queue)| {
+            receives::posts(process, queue, first as u64);
+            Posting::begin(process, queue)
+        });
         // SAFETY: the function that was in the place of ours.
         let own = unsafe { std::mem::transmute::<usize, Post>(own) };
         // SAFETY: the caller's own call.
@@ -35,9 +38,12 @@ unsafe fn call(
         if let Some(posting) = posting {
             posting.end();
         }
+        if let Some((process, queue)) = recorded.filter(|_| error != 0) {
+            receives::forget(process, queue);
+        }
         if error != 0 && recorded::is_on() {
             // SAFETY: the caller's own call.
-            let request = read::<RecvWr>(unsafe { refused(first, bad) });
+            let request = memory::read_as::<RecvWr>(unsafe { refused(first, bad) });
             if let (Some(request), Some(queue)) = (request, queue()) {
                 let (posts, number) = match queue {
                     ReceiveQueue::Own(qpn) => (Posts::Receive, qpn),
@@ -71,14 +77,10 @@ unsafe fn refused(first: *mut c_void, bad: *mut c_void) -> u64 {
     // SAFETY: the caller's promise.
     let Some(bad) = (unsafe { bad.cast::<u64>().as_ref() }) else { return first };
     // The next one is named behind the first word, whatever is posted.
-    let next = |at: &u64| read::<[u64; 2]>(*at).map(|[_, next]| next).filter(|next| *next != 0);
+    let next =
+        |at: &u64| memory::read_as::<[u64; 2]>(*at).map(|[_, next]| next).filter(|next| *next != 0);
     let mut list = std::iter::successors(Some(first), next).take(LONGEST);
     list.find(|at| at == bad).unwrap_or(first)
-}
-
-/// A structure of the program's.
-fn read<T: FromBytes>(address: u64) -> Option<T> {
-    T::read_from_bytes(&memory::read(address, size_of::<T>()).ok()?).ok()
 }
 
 /// Elements of a list that are looked at.
@@ -87,7 +89,8 @@ const MOST: usize = 256;
 /// Bytes of a list's elements.
 fn length(list: u64, elements: i32) -> u64 {
     let elements = usize::try_from(elements).unwrap_or(0).min(MOST);
-    let sge = |index: usize| read::<Sge>(list.wrapping_add((index * size_of::<Sge>()) as u64));
+    let sge =
+        |index: usize| memory::read_as::<Sge>(list.wrapping_add((index * size_of::<Sge>()) as u64));
     (0..elements).map_while(sge).map(|sge| u64::from(sge.length)).sum()
 }
 
@@ -110,7 +113,7 @@ pub(super) unsafe extern "C-unwind" fn post_send(
         let error = unsafe { own(qp, first, bad) };
         if error != 0 && recorded::is_on() {
             // SAFETY: the caller's own call.
-            if let Some(request) = read::<SendWr>(unsafe { refused(first, bad) }) {
+            if let Some(request) = memory::read_as::<SendWr>(unsafe { refused(first, bad) }) {
                 // SAFETY: the program's own queue pair.
                 let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
                 recorded::post_refused(PostRefused {

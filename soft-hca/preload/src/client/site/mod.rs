@@ -9,9 +9,11 @@
 //! | --- | --- |
 //! | `stack` | the frames, from here to the program's |
 //! | `code` | the file that an address belongs to |
+//! | `frame` | functions that have not returned |
 //! | `table` | addresses and places that are known |
 
 mod code;
+mod frame;
 mod stack;
 mod table;
 
@@ -21,6 +23,7 @@ use std::ffi::CStr;
 use soft_hca_core::trace::{self, Site, event};
 
 use super::process::{self, Process};
+pub(super) use frame::{Frame, frame_of};
 use stack::{Stack, Trail};
 
 /// A call of a library, as long as its thread makes no other one.

@@ -15,22 +15,22 @@ const DEEPEST: u32 = 64;
 
 /// Of the unwinder: a frame.
 #[repr(C)]
-struct Context {
+pub(super) struct Context {
     private: [u8; 0],
 }
 
-type Visit = unsafe extern "C-unwind" fn(*mut Context, *mut c_void) -> c_int;
+pub(super) type Visit = unsafe extern "C-unwind" fn(*mut Context, *mut c_void) -> c_int;
 
 /// `_URC_NO_REASON`: go on.
-const GO_ON: c_int = 0;
+pub(super) const GO_ON: c_int = 0;
 /// `_URC_NORMAL_STOP`
-const STOP: c_int = 4;
+pub(super) const STOP: c_int = 4;
 
 unsafe extern "C-unwind" {
-    fn _Unwind_Backtrace(visit: Visit, argument: *mut c_void) -> c_int;
+    pub(super) fn _Unwind_Backtrace(visit: Visit, argument: *mut c_void) -> c_int;
     fn _Unwind_GetIP(context: *mut Context) -> usize;
-    fn _Unwind_GetCFA(context: *mut Context) -> usize;
-    fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
+    pub(super) fn _Unwind_GetCFA(context: *mut Context) -> usize;
+    pub(super) fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
 }
 
 /// What the frames tell.

@@ -1,0 +1,187 @@
+//! Receives whose buffer is gone when their completion is polled, which is looked at only if whoever records has asked
+//! for it, as for [`buffers`](super::buffers) of sends.
+//!
+//! An adapter writes a message to its buffer whenever it comes. Until the completion was polled the program cannot know
+//! that it has; so the memory has to be there until then, and if it is on the stack, the function that it belongs to
+//! must not have returned.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use soft_hca_core::arena::Mapping;
+use soft_hca_core::engine::ReceiveQueue;
+use soft_hca_core::trace;
+use soft_hca_core::trace::event::Changed;
+
+use crate::client::hook::layout::{RecvWr, Sge, Wc};
+use crate::client::process::Process;
+use crate::client::site::Frame;
+use crate::client::{memory, site};
+
+/// As many receives of a queue are remembered.
+const MOST: usize = 1 << 14;
+
+/// Of a list that is posted as many requests are looked at, and of each as many elements.
+const LONGEST: usize = 4096;
+const ELEMENTS: usize = 256;
+
+/// A buffer of a receive.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    address: u64,
+    length: u32,
+    /// The function whose variable it is, and the thread, if it is on the stack of the one that has posted it.
+    frame: Option<(u32, Frame)>,
+}
+
+/// A receive that is posted.
+#[derive(Debug)]
+struct Receive {
+    wr_id: u64,
+    buffers: Vec<Buffer>,
+}
+
+/// A queue: whether it is a shared one, and its number.
+type Queue = (bool, u32);
+
+fn key(queue: ReceiveQueue) -> Queue {
+    match queue {
+        ReceiveQueue::Own(qpn) => (false, qpn),
+        ReceiveQueue::Shared(index) => (true, index),
+    }
+}
+
+/// Receives by queue, the oldest first.
+#[derive(Debug, Default)]
+struct Receives {
+    /// The recording that they are of.
+    recording: u32,
+    queues: HashMap<Queue, VecDeque<Receive>>,
+}
+
+fn receives(recording: u32) -> MutexGuard<'static, Receives> {
+    static RECEIVES: LazyLock<Mutex<Receives>> = LazyLock::new(Mutex::default);
+    let mut receives = RECEIVES.lock().unwrap_or_else(PoisonError::into_inner);
+    if receives.recording != recording {
+        *receives = Receives { recording, ..Receives::default() };
+    }
+    receives
+}
+
+/// A list of receives is about to be posted. They may have completed before the call returns.
+pub(super) fn posts(process: &Process, queue: ReceiveQueue, first: u64) {
+    let recorder = &process.env.recorder;
+    if !recorder.compares_buffers() {
+        return;
+    }
+    let request = |at: u64| memory::read_as::<RecvWr>(at);
+    let next = |wr: &RecvWr| Some(wr.next).filter(|next| *next != 0).and_then(request);
+    let list = std::iter::successors(request(first), next).take(LONGEST);
+    let list: Vec<Receive> = list.map(|wr| Receive::new(&wr)).collect();
+    let mut receives = receives(recorder.recording());
+    let known = receives.queues.entry(key(queue)).or_default();
+    known.extend(list);
+    let more = known.len().saturating_sub(MOST);
+    known.drain(..more);
+}
+
+/// Some of a queue's receives were refused, its queue pair is reset, or it is gone: what is in it is not known.
+pub(super) fn forget(process: &Process, queue: ReceiveQueue) {
+    let recorder = &process.env.recorder;
+    if recorder.compares_buffers() {
+        receives(recorder.recording()).queues.remove(&key(queue));
+    }
+}
+
+/// The program is about to get these completions. Gives the buffers that are gone.
+pub(super) fn polled(process: &Process, completions: &[Wc]) -> Vec<Changed> {
+    let recorder = &process.env.recorder;
+    if !recorder.compares_buffers() {
+        return Vec::new();
+    }
+    let done: Vec<(u32, Receive)> = {
+        let mut receives = receives(recorder.recording());
+        let done = completions.iter().filter(|one| one.status == 0 && one.is_receive());
+        let done = done.filter_map(|one| {
+            let receive = receives.take(queue_of(&process.arena, one.qp_num), one.wr_id)?;
+            Some((one.qp_num, receive))
+        });
+        done.collect()
+    };
+    done.iter().flat_map(|(qpn, receive)| receive.gone(*qpn)).collect()
+}
+
+/// The queue that the receives of a queue pair are in.
+fn queue_of(arena: &Mapping, qpn: u32) -> ReceiveQueue {
+    let shared = arena.qp(qpn).and_then(|qp| qp.srq.load(Acquire).checked_sub(1));
+    shared.map_or(ReceiveQueue::Own(qpn), ReceiveQueue::Shared)
+}
+
+impl Receives {
+    fn take(&mut self, queue: ReceiveQueue, wr_id: u64) -> Option<Receive> {
+        let known = self.queues.get_mut(&key(queue))?;
+        let at = known.iter().position(|receive| receive.wr_id == wr_id)?;
+        known.remove(at)
+    }
+}
+
+impl Receive {
+    fn new(wr: &RecvWr) -> Self {
+        let elements = usize::try_from(wr.num_sge).unwrap_or(0).min(ELEMENTS);
+        let place = |number: usize| wr.sg_list.wrapping_add((number * size_of::<Sge>()) as u64);
+        let elements = (0..elements).map_while(|number| memory::read_as::<Sge>(place(number)));
+        let buffers = elements.filter(|sge| sge.length > 0).map(|Sge { addr, length, .. }| {
+            let frame = site::frame_of(addr as usize).map(|frame| (trace::thread(), frame));
+            Buffer { address: addr, length, frame }
+        });
+        Self { wr_id: wr.wr_id, buffers: buffers.collect() }
+    }
+
+    /// Its buffers that are not there any more.
+    fn gone(&self, qpn: u32) -> impl Iterator<Item = Changed> {
+        let wr_id = self.wr_id;
+        self.buffers.iter().filter_map(move |buffer| {
+            let Buffer { address, length, frame } = *buffer;
+            let is_unmapped = u32::from(!is_there(address, length));
+            let own = frame.filter(|(thread, _)| *thread == trace::thread());
+            let has_returned = u32::from(own.is_some_and(|(_, frame)| frame.has_returned()));
+            let changed = Changed { wr_id, address, length, qpn, is_unmapped, has_returned };
+            (is_unmapped + has_returned > 0).then_some(changed)
+        })
+    }
+}
+
+/// Whether the first and the last byte of a buffer are there.
+fn is_there(address: u64, length: u32) -> bool {
+    let last = address.saturating_add(u64::from(length) - 1);
+    [address, last].into_iter().all(|at| memory::read(at, 1).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receive(wr_id: u64, address: u64) -> Receive {
+        Receive { wr_id, buffers: vec![Buffer { address, length: 8, frame: None }] }
+    }
+
+    #[test]
+    fn memory_that_is_gone_is_told() {
+        let bytes = [0u8; 8];
+        assert_eq!(receive(1, bytes.as_ptr() as u64).gone(17).count(), 0);
+        let gone: Vec<Changed> = receive(1, 4096).gone(17).collect();
+        let [gone] = gone[..] else { panic!("one buffer") };
+        assert_eq!((gone.is_unmapped, gone.has_returned, gone.qpn), (1, 0, 17));
+    }
+
+    #[test]
+    fn each_receive_is_taken_once() {
+        let mut receives = Receives::default();
+        let queue = ReceiveQueue::Own(17);
+        receives.queues.entry(key(queue)).or_default().extend([receive(1, 8), receive(2, 16)]);
+        assert_eq!(receives.take(queue, 2).unwrap().buffers[0].address, 16);
+        assert!(receives.take(queue, 2).is_none());
+        assert!(receives.take(ReceiveQueue::Shared(17), 1).is_none(), "another queue");
+    }
+}

@@ -1,0 +1,30 @@
+//! Processes whose polls are on record: those whose calls of `ibv_poll_cq` and its kin pass through the hook.
+
+use std::collections::HashSet;
+
+use crate::entry::{Entry, ReceivePosted, Seen as SeenAt, What};
+
+/// Processes, as in [`Entry::process`].
+#[derive(Debug, Default)]
+pub(super) struct Seen(HashSet<u32>);
+
+impl Seen {
+    /// Whether an entry is the first to show it of its process. That is a poll; and, as the functions of a context
+    /// get the hook's in their places together, what was posted by one of them. So who never polls is told from who
+    /// is not seen to.
+    pub(super) fn entry(&mut self, entry: &Entry) -> bool {
+        let called = || entry.site.as_ref()?.place.as_ref()?.call.as_deref();
+        let is_shown = match &entry.what {
+            What::Polled(_) => true,
+            What::ReceivePosted(ReceivePosted { seen, .. }) => *seen == SeenAt::AtPost,
+            What::SendPosted(_) => called() == Some("ibv_post_send"),
+            _ => false,
+        };
+        is_shown && self.0.insert(entry.process)
+    }
+
+    /// Whether that was shown of a process.
+    pub(super) fn is_seen(&self, process: u32) -> bool {
+        self.0.contains(&process)
+    }
+}

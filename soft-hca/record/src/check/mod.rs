@@ -6,7 +6,7 @@
 //! | `rule` | the rules, why each matters, and what to do |
 //! | `objects` | what was created and is still there |
 //! | `events` | events that are not acknowledged |
-//! | `fork` | what a child of `fork` does, and has |
+//! | `fork` | what a child of `fork` does |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `connection` | what comes too early in a connection |
 //! | `buffers` | who else writes to a process's memory |
@@ -39,7 +39,6 @@ use crate::text::short_name;
 use crate::value::{Named, Value};
 use connection::Connections;
 use events::Events;
-use fork::Fork;
 use objects::Objects;
 use polled_memory::PolledMemory;
 use queues::Queues;
@@ -102,7 +101,6 @@ pub struct Checker {
     programs: HashMap<u32, String>,
     objects: Objects,
     events: Events,
-    fork: Fork,
     connections: Connections,
     queues: Queues,
     polled_memory: PolledMemory,
@@ -151,7 +149,7 @@ impl Checker {
             self.polled_memory.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
-        self.fork.entry(entry, &mut found);
+        found.extend(fork::found(entry));
         self.queues.entry(entry, &mut found);
         match (&self.like, &entry.what) {
             (Some(adapter), What::Call(call)) => found.extend(refused(adapter, entry, call)),

@@ -43,8 +43,7 @@ const RULES: [&str; 22] = [
 ];
 
 /// Further cases, and what they are against.
-const MORE: [(&str, &str); 9] = [
-    ("fork-child", "fork"),
+const MORE: [(&str, &str); 8] = [
     ("fork-command", "fork"),
     ("buffer-freed", "buffer-early"),
     ("never-polled", "unsignaled-run"),
@@ -177,8 +176,7 @@ fn findings_have_a_place_in_the_source() {
         ("buffer-early", "send_message"),
         ("state", "post_in_reset"),
         ("state-peer", "send_message"),
-        ("fork", "make_child"),
-        ("fork-child", "poll_once"),
+        ("fork", "poll_once"),
         ("fork-command", "make_child"),
     ] {
         let (status, text) = check(&place, &[], &format!("{program} {case} wrong"));

@@ -2,11 +2,12 @@
 //! not.
 
 use std::fs;
-use std::process::{ExitStatus, Stdio};
+use std::io::Write;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use programs::place::Place;
-use programs::{LIMIT, assert_has, comes_about, compile, polls_are_seen};
+use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
 
 const PROMISES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/promises.c");
 
@@ -127,6 +128,63 @@ fn seeds_one_after_the_other_until_one_fails() {
     assert_eq!(status, Some(124), "{text}");
     assert_has(&text, &["--strict=1 it has not ended after 1 s"]);
     assert_eq!(records(), ["strict-1.shr"]);
+    place.assert_gone();
+}
+
+/// Records and whatever else has these names are somebody's.
+#[test]
+fn seeds_leave_files_alone_that_they_have_not_made() {
+    let place = Place::new("strict-files");
+    let seeds = |program: &str| {
+        let mut command = place.command(&["run", "--seeds", "2", "--", program]);
+        command.stderr(Stdio::null()).status().unwrap().code()
+    };
+    let kept = ["strict-1.shr", "strict-2.shr", "strict-1-2.shr"];
+    kept.iter().for_each(|name| fs::write(place.file(name), name).unwrap());
+    let others = || {
+        let names = fs::read_dir(place.file("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let is_other = |name: &String| name.ends_with(".shr") && !kept.contains(&&name[..]);
+        names.filter(is_other).collect::<Vec<_>>()
+    };
+    assert_eq!((seeds("true"), others()), (Some(0), vec![]));
+    assert_ne!(seeds("/no/such/program"), Some(0));
+    assert!(others().is_empty());
+    assert_eq!((seeds("false"), others()), (Some(1), vec!["strict-1-3.shr".to_string()]));
+    kept.iter().for_each(|name| assert_eq!(fs::read_to_string(place.file(name)).unwrap(), *name));
+    place.assert_gone();
+}
+
+/// On a terminal each run may read, and shows how far it is; the terminal is whose it was when they have ended.
+#[test]
+fn seeds_run_in_the_foreground_of_a_terminal() {
+    if !installed(&["script"]) {
+        return;
+    }
+    let place = Place::new("strict-terminal");
+    let inner = place.command(&["run", "--seeds", "2", "--timeout", "60", "--", "head", "-n", "1"]);
+    let words = std::iter::once(inner.get_program()).chain(inner.get_args());
+    let line = words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ");
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{line}; read last; echo then $last"), "/dev/null"]);
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(place.file("")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Lines wait in the terminal until they are read; it is closed when this is dropped.
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(b"one\ntwo\nthree\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(keyboard);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let parts = ["--strict=1, 0 of 2 runs have passed", "--strict=2, 1 of 2", "then three"];
+    assert_has(&text, &parts);
+    assert_has(&text, &["it has passed with 2 seeds from 1 on"]);
     place.assert_gone();
 }
 

@@ -320,25 +320,24 @@ impl Case {
         (0..if is_one { 1 } else { count }).try_for_each(|_| side.poll_good())
     }
 
-    /// Makes a child that lives until it is told to end, or does something with what is its parent's.
+    /// Makes a child that does something with what is its parent's, or lives until it is told to end, and has its own
+    /// copy of what is registered meanwhile.
     fn bystander(&self, side: &Side) -> Result<Option<Child>> {
-        match self.name.as_str() {
-            "fork" => fork(true, || Ok(())).map(Some),
-            "fork-child" | "fork-command" => {
-                let polls = || side.poll_once().map(|_| ());
-                let child = fork(false, || match self.name.as_str() {
-                    "fork-child" if self.is_wrong => polls(),
-                    "fork-command" if self.is_wrong => {
-                        side.ask_in_vain();
-                        Ok(())
-                    }
-                    _ => Ok(()),
-                })?;
-                child.end()?;
-                polls().map(|()| None)
-            }
-            _ => Ok(None),
+        if !self.is_one_of(&["fork", "fork-command"]) {
+            return Ok(None);
         }
+        let child = fork(!self.is_wrong, || {
+            side.clear();
+            match self.name.as_str() {
+                "fork" if self.is_wrong => return side.poll_once().map(|_| ()),
+                "fork-command" if self.is_wrong => side.ask_in_vain(),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let lives = if self.is_wrong { child.end().map(|()| None) } else { Ok(Some(child)) };
+        side.poll_once()?;
+        lives
     }
 
     /// One side, to its end; the sender's child is the receiver.
@@ -415,9 +414,6 @@ fn run() -> Result<()> {
         return Err(Error("CASE wrong, or CASE right", io::ErrorKind::InvalidInput.into()));
     };
     let case = Case { name: name.clone(), is_wrong: how == "wrong" };
-    if case.is("fork") && !case.is_wrong {
-        process::prepare_for_fork()?;
-    }
     let (ours, theirs) = UnixStream::pair().map_err(|error| Error("socketpair", error))?;
     let receiver = fork(false, || case.side(theirs, None))?;
     case.side(ours, Some(&receiver))?;

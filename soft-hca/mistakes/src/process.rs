@@ -54,9 +54,3 @@ pub fn is_asleep(child: &Child) -> Result<bool> {
     let stat = stat.map_err(|error| Error("/proc", error))?;
     Ok(stat.rsplit(") ").next().is_some_and(|behind| behind.starts_with('S')))
 }
-
-/// Has children get no registered memory.
-pub fn prepare_for_fork() -> Result<()> {
-    // SAFETY: no other verb was called before.
-    check(unsafe { rdma_sys::ibv_fork_init() } == 0, "ibv_fork_init")
-}

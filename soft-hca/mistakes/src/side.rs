@@ -71,8 +71,7 @@ pub struct Name {
     gid: [u8; 16],
 }
 
-/// Memory for a side, which is to be the first that a process allocates. Later the library may take it from its heap,
-/// where it shares pages with other memory: with `ibv_fork_init` a child would not have these either.
+/// Memory for a side.
 pub fn allocate() -> Result<CArray<u8>> {
     let memory = CArray::calloc(DEPTH * BYTES);
     memory.map_err(|_| Error("calloc", io::ErrorKind::OutOfMemory.into()))
@@ -234,6 +233,11 @@ impl Side {
     /// Writes to the first byte of its memory.
     pub fn change(&self) {
         self.memory[0].set(self.memory[0].get() + 1);
+    }
+
+    /// Writes to all of its memory.
+    pub fn clear(&self) {
+        self.memory.iter().for_each(|byte| byte.set(0));
     }
 
     /// Frees its memory, which stays registered.

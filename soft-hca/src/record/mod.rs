@@ -4,6 +4,7 @@ mod collect;
 mod decode;
 pub(crate) mod signals;
 mod sink;
+mod terminal;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -297,15 +298,16 @@ impl Recording {
     ) -> Result<(u8, Collector), Error> {
         let mut collector = Collector::new(&self.dir, self.generation, self.began);
         signals::heed();
-        let mut child = match program {
+        let (mut child, _foreground) = match program {
             Some(mut program) => {
                 let name = program.get_program().to_os_string();
-                if time.is_some() {
+                let lent = time.and_then(|_| {
                     program.process_group(0);
-                }
-                Some(program.spawn().map_err(|error| Error::Exec(name, error))?)
+                    terminal::lend(&mut program)
+                });
+                (Some(program.spawn().map_err(|error| Error::Exec(name, error))?), lent)
             }
-            None => None,
+            None => (None, None),
         };
         let mut next_look = self.began + BETWEEN_LOOKS_NS;
         let due = time.map(|time| Instant::now() + time);

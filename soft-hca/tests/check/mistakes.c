@@ -304,7 +304,16 @@ static int to_child = -1;
 /* A child that takes no part. */
 static pid_t child;
 
-/* Makes a child. */
+/* Waits for its good end. */
+static void end_child(void)
+{
+    int status;
+    close(to_child);
+    to_child = -1;
+    check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
+}
+
+/* Makes a child, which ends soon if it does what is wrong, and else when it is told to. */
 static void make_child(void)
 {
     int ends[2], status;
@@ -315,28 +324,19 @@ static void make_child(void)
     check(child >= 0, "fork");
     if (!child) {
         close(ends[1]);
-        if (is_wrongly("fork-child"))
+        if (is_wrongly("fork"))
             poll_once(&side, &number, &status);
         if (is_wrongly("fork-command"))
             ibv_alloc_pd(side.context);
-        if (is("fork"))
-            _exit(read(ends[0], &byte, 1) != 0);
-        _exit(0);
+        /* Its copy of what is registered is its own. */
+        memset(side.memory, 0, DEPTH * BYTES);
+        _exit(is_wrong ? 0 : read(ends[0], &byte, 1) != 0);
     }
     close(ends[0]);
     to_child = ends[1];
-    if (is("fork-child") || is("fork-command")) {
-        check(waitpid(child, &status, 0) == child, "waitpid");
-        poll_once(&side, &number, &status);
-    }
-}
-
-static void end_child(void)
-{
-    int status;
-    close(to_child);
-    if (is("fork"))
-        check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
+    if (is_wrong)
+        end_child();
+    poll_once(&side, &number, &status);
 }
 
 static struct ibv_srq *srq;
@@ -513,8 +513,6 @@ int main(int count, char **arguments)
     has_failed = !strcmp(arguments[2], "failed");
     is_wrong = has_failed || !strcmp(arguments[2], "wrong");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
-    if (is("fork") && !is_wrong)
-        check(!ibv_fork_init(), "ibv_fork_init");
     pid_t receiver = fork();
     to_peer = sockets[receiver != 0];
     choose(receiver != 0);

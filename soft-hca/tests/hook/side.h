@@ -78,23 +78,33 @@ static inline void await(void)
     hear(&byte, 1);
 }
 
-/* Memory for all that a side sends or receives. */
-static inline void add_memory(struct side *side)
+static inline void register_memory(struct side *side)
 {
     side->pd = ibv_alloc_pd(side->context);
-    side->memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(side->memory != MAP_FAILED, "mmap");
     side->mr = ibv_reg_mr(side->pd, side->memory, DEPTH * BYTES, IBV_ACCESS_LOCAL_WRITE | rights);
     check(side->mr != NULL, "ibv_reg_mr");
 }
 
-static inline void open_side(struct side *side)
+/* Memory for all that a side sends or receives. */
+static inline void add_memory(struct side *side)
+{
+    side->memory = mmap(NULL, DEPTH * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(side->memory != MAP_FAILED, "mmap");
+    register_memory(side);
+}
+
+static inline void open_device(struct side *side)
 {
     struct ibv_device **devices = ibv_get_device_list(NULL);
     check(devices && devices[0], "ibv_get_device_list");
     side->context = ibv_open_device(devices[0]);
     check(side->context != NULL, "ibv_open_device");
     ibv_free_device_list(devices);
+}
+
+static inline void open_side(struct side *side)
+{
+    open_device(side);
     add_memory(side);
 }
 

@@ -30,6 +30,7 @@ use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
 use crate::engine::staging::{Indices, is_waiting, move_all, room};
 use crate::ring::Ring;
+use crate::uapi::verbs::access;
 
 /// Slots of a queue's ring for payloads, of [`EAGER_SLOT_BYTES`] each. One stays empty.
 pub const EAGER_SLOTS: u32 = 1024;
@@ -113,7 +114,7 @@ impl<'a> Actor<'a> {
             return None;
         }
         let is_small = to.segments.iter().all(|segment| segment.length <= MAX_BYTES);
-        if !is_small {
+        if !is_small || self.comes_on_demand(to) {
             return None;
         }
         let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
@@ -146,6 +147,13 @@ impl<'a> Actor<'a> {
         cq.eager_free.store(free - needed as u32, Release);
         ring.set_producer(producer);
         Some(Ok(()))
+    }
+
+    /// Whether some of the memory is of a region on demand: if it is not there, both sides are told so.
+    fn comes_on_demand(&self, memory: Memory<'_>) -> bool {
+        let region = |index| self.arena.mrs.get(memory.region(index).index()?);
+        let mut regions = (0..memory.segments.len()).filter_map(region);
+        regions.any(|mr| mr.access.load(Acquire) & access::ON_DEMAND != 0)
     }
 
     /// Has the processor fetch what staging a payload will write, which the peer's has read last.

@@ -1,4 +1,4 @@
-//! Netlink's RDMA family, as far as it lists devices: `include/uapi/rdma/rdma_netlink.h`.
+//! Netlink's RDMA family, as far as it lists devices and describes the system: `include/uapi/rdma/rdma_netlink.h`.
 //!
 //! A datagram holds requests: a header of 16 bytes, then attributes of 4 bytes and a value, all
 //! padded to 4. What is asked for comes in a message with attributes like them; what fails, or
@@ -9,12 +9,13 @@ use crate::errno::{Errno, Result};
 /// The family's number among netlink's protocols.
 pub const NETLINK_RDMA: i32 = 20;
 
-/// The subsystem that lists devices.
+/// The subsystem of devices.
 const NLDEV: u16 = 5;
 
 mod command {
     pub(super) const GET: u16 = 1;
     pub(super) const PORT_GET: u16 = 5;
+    pub(super) const SYS_GET: u16 = 6;
 }
 
 mod attribute {
@@ -33,7 +34,9 @@ mod attribute {
     pub(super) const DEV_NODE_TYPE: u16 = 14;
     pub(super) const NDEV_INDEX: u16 = 50;
     pub(super) const NDEV_NAME: u16 = 51;
+    pub(super) const SYS_NETNS_MODE: u16 = 66;
     pub(super) const DEV_PROTOCOL: u16 = 67;
+    pub(super) const SYS_COPY_ON_FORK: u16 = 93;
 }
 
 const HEADER: usize = 16;
@@ -171,8 +174,9 @@ impl Message {
     }
 }
 
-/// The datagrams that answer a datagram of the socket with the address `port`.
-pub fn answer(datagram: &[u8], devices: &[Device], port: u32) -> Vec<Vec<u8>> {
+/// The datagrams that answer a datagram of the socket with the address `port`. Without devices whatever is about
+/// one is refused with `EOPNOTSUPP`, as by a kernel of before Linux 4.12, so that sysfs is where they are looked for.
+pub fn answer(datagram: &[u8], devices: Option<&[Device]>, port: u32) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     let mut rest = datagram;
     while let Some((request, behind)) = Request::split(rest) {
@@ -200,11 +204,15 @@ pub fn answer(datagram: &[u8], devices: &[Device], port: u32) -> Vec<Vec<u8>> {
 }
 
 /// The messages with what is asked for: several only where a list is wanted.
-fn found(request: &Request<'_>, devices: &[Device], port: u32) -> Result<Vec<Message>> {
+fn found(request: &Request<'_>, devices: Option<&[Device]>, port: u32) -> Result<Vec<Message>> {
     if request.kind >> 10 != NLDEV {
         return Err(Errno::EINVAL);
     }
     let command = request.kind & 0x3ff;
+    if command == command::SYS_GET {
+        return Ok(vec![about_system(request, port)]);
+    }
+    let devices = devices.ok_or(Errno::EOPNOTSUPP)?;
     let device = match request.number(attribute::DEV_INDEX) {
         Some(index) => {
             let device = devices.iter().find(|device| device.index == index);
@@ -242,6 +250,14 @@ fn about(request: &Request<'_>, device: &Device, number: u32, port: u32) -> Mess
         .attribute(attribute::DEV_INDEX, &device.index.to_ne_bytes())
         .text(attribute::DEV_NAME, &device.name)
         .attribute(attribute::PORT_INDEX, &number.to_ne_bytes());
+    message
+}
+
+/// As `nldev_sys_get_doit` of Linux 5.12: all network namespaces see the devices, and `fork` copies pages of
+/// registered memory at once.
+fn about_system(request: &Request<'_>, port: u32) -> Message {
+    let mut message = Message::new(request.kind, 0, request, port);
+    message.attribute(attribute::SYS_NETNS_MODE, &[1]).attribute(attribute::SYS_COPY_ON_FORK, &[1]);
     message
 }
 
@@ -328,7 +344,7 @@ mod tests {
 
     #[test]
     fn devices_are_listed() {
-        let answers = answer(&request(command::GET, libc::NLM_F_DUMP, &[]), &devices(), 1234);
+        let answers = answer(&request(command::GET, libc::NLM_F_DUMP, &[]), Some(&devices()), 1234);
         assert_eq!(answers.len(), 2);
         let (device, _) = Request::split(&answers[0]).expect("a message");
         assert_eq!((device.sequence, u32_at(&answers[0], 12)), (99, Some(1234)));
@@ -341,7 +357,8 @@ mod tests {
     #[test]
     fn a_port_is_described_and_acknowledged() {
         let both = [(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)];
-        let answers = answer(&request(command::PORT_GET, libc::NLM_F_ACK, &both), &devices(), 1);
+        let answers =
+            answer(&request(command::PORT_GET, libc::NLM_F_ACK, &both), Some(&devices()), 1);
         assert_eq!(answers.len(), 2);
         let (port, _) = Request::split(&answers[0]).expect("a message");
         assert_eq!(port.number(attribute::NDEV_INDEX), Some(7));
@@ -355,7 +372,7 @@ mod tests {
             request(command::PORT_GET, 0, &[(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)]);
         let mut devices = devices();
         let lid = |devices: &[Device]| {
-            let answers = answer(&asked, devices, 1);
+            let answers = answer(&asked, Some(devices), 1);
             let (port, _) = Request::split(&answers[0]).expect("a message");
             [attribute::LID, attribute::SM_LID].map(|kind| port.number(kind))
         };
@@ -368,7 +385,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused() {
         let error_of = |command, attributes: &[_]| {
-            error(&answer(&request(command, 0, attributes), &devices(), 1))
+            error(&answer(&request(command, 0, attributes), Some(&devices()), 1))
         };
         assert_eq!(error_of(command::GET, &[]), -libc::EINVAL);
         assert_eq!(error_of(command::GET, &[(attribute::DEV_INDEX, 1)]), -libc::ENODEV);
@@ -377,7 +394,25 @@ mod tests {
         assert_eq!(error_of(9, &port(1)), -libc::EOPNOTSUPP);
         let mut other = request(command::GET, 0, &[]);
         other[4..6].copy_from_slice(&(3u16 << 10).to_ne_bytes());
-        assert_eq!(error(&answer(&other, &devices(), 1)), -libc::EINVAL);
+        assert_eq!(error(&answer(&other, Some(&devices()), 1)), -libc::EINVAL);
+    }
+
+    /// libnl reads on after a message that is one of several.
+    #[test]
+    fn the_system_copies_on_fork_for_who_looks_for_devices_elsewhere_too() {
+        for devices in [Some(&devices()[..]), None] {
+            let [answer] = &answer(&request(command::SYS_GET, 0, &[]), devices, 1)[..] else {
+                panic!("one answer")
+            };
+            let (system, _) = Request::split(answer).expect("a message");
+            assert_eq!((system.kind, system.flags), (NLDEV << 10 | command::SYS_GET, 0));
+            // An attribute of one byte, padded.
+            assert!(has(answer, &[5, 0, attribute::SYS_COPY_ON_FORK as u8, 0, 1, 0, 0, 0]));
+        }
+        for (command, flags) in [(command::GET, libc::NLM_F_DUMP), (command::PORT_GET, 0)] {
+            let answers = answer(&request(command, flags, &[(attribute::DEV_INDEX, 0)]), None, 1);
+            assert_eq!((answers.len(), error(&answers)), (1, -libc::EOPNOTSUPP));
+        }
     }
 
     #[test]
@@ -388,7 +423,7 @@ mod tests {
         one.ports.push(Port { number: 2, netdev: String::new(), ..one.ports[0].clone() });
         let devices = [one, two];
         let ask = |command, flags, attributes: &[_]| {
-            answer(&request(command, flags, attributes), &devices, 1)
+            answer(&request(command, flags, attributes), Some(&devices), 1)
         };
         let number = |bytes: &[u8], kind| Request::split(bytes).and_then(|(m, _)| m.number(kind));
         let listed = |answers: &[Vec<u8>], kind| {
@@ -416,18 +451,18 @@ mod tests {
     #[test]
     fn several_requests_may_come_at_once() {
         let one = request(command::GET, 0, &[(attribute::DEV_INDEX, 0)]);
-        assert_eq!(answer(&[one.clone(), one].concat(), &devices(), 1).len(), 2);
+        assert_eq!(answer(&[one.clone(), one].concat(), Some(&devices()), 1).len(), 2);
     }
 
     proptest! {
         #[test]
         fn any_bytes_may_come(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            answer(&bytes, &devices(), 1);
+            answer(&bytes, Some(&devices()), 1);
             let mut framed = request(command::PORT_GET, 0, &[]);
             framed.extend(&bytes);
             let length = framed.len() as u32;
             framed[..4].copy_from_slice(&length.to_ne_bytes());
-            answer(&framed, &devices(), 1);
+            answer(&framed, Some(&devices()), 1);
         }
     }
 }

@@ -126,6 +126,23 @@ pub mod access {
     pub const OPTIONAL: u32 = 0x3ff0_0000;
 }
 
+/// What queue pairs can do on memory that comes on demand (`ib_odp_transport_cap_bits`).
+pub mod odp {
+    named_numbers!("IB_ODP_SUPPORT_":
+        SEND = 1,
+        RECV = 2,
+        WRITE = 4,
+        READ = 8,
+        ATOMIC = 16,
+        SRQ_RECV = 32,
+        FLUSH = 64,
+        ATOMIC_WRITE = 128,
+    );
+
+    /// `IB_ODP_SUPPORT`: the device has such memory.
+    pub const SUPPORT: u64 = 1;
+}
+
 /// What an RDMA FLUSH guarantees for what was written before it, bits (`ib_placement_type`, IBTA
 /// volume 1, A19.4.1.1).
 pub mod placement {

@@ -1,11 +1,20 @@
 //! QUERY_DEVICE and QUERY_PORT.
 
 use soft_hca_core::uapi::uverbs::answer;
+use soft_hca_core::uapi::verbs::odp;
 
 use super::{Device, Port};
 
 /// A GID is needed to reach the port (`IB_UVERBS_QPF_GRH_REQUIRED`).
 const GRH_REQUIRED: u8 = 1;
+
+/// What Soft-RoCE of Linux 6.16 announces: no region of all memory, and nothing for UC.
+const ODP: answer::OdpCaps = {
+    let messages = odp::SEND | odp::RECV | odp::SRQ_RECV;
+    let remote = odp::WRITE | odp::READ | odp::ATOMIC | odp::FLUSH | odp::ATOMIC_WRITE;
+    let per_transport_caps = [messages | remote, 0, messages];
+    answer::OdpCaps { general_caps: odp::SUPPORT, per_transport_caps, reserved: 0 }
+};
 
 impl Device {
     /// QUERY_DEVICE's answer.
@@ -50,6 +59,7 @@ impl Device {
         answer::ExQueryDevice {
             base: self.query(),
             response_length: size_of::<answer::ExQueryDevice>() as u32,
+            odp_caps: ODP,
             device_cap_flags_ex: u64::from(self.limits.device_cap_flags)
                 | self.limits.device_cap_flags_ex,
             ..Default::default()
@@ -110,6 +120,8 @@ mod tests {
         assert_eq!(extended.len(), 304);
         assert_eq!(extended[..176], plain);
         assert_eq!((word(&extended, 180), word(&extended, 224)), (304, 0x0122_3c76));
+        // On demand: in general, then RC, UC and UD
+        assert_eq!([184, 192, 196, 200].map(|at| word(&extended, at)), [1, 0xff, 0, 0x23]);
         // IB_UVERBS_DEVICE_FLUSH_GLOBAL and _ATOMIC_WRITE
         assert_eq!(word(&extended, 228), 1 << (38 - 32) | 1 << (40 - 32));
     }

@@ -293,6 +293,7 @@ fn regions_allow_what_the_device_can_do() {
     let lacking = register(access::FLUSH_PERSISTENT | access::FLUSH_GLOBAL);
     assert_eq!(lacking, Err(Errno::EOPNOTSUPP));
     assert_eq!(register(1 << 10), Err(Errno::EINVAL));
+    register(access::ON_DEMAND).unwrap();
     // A peer that only flushes needs a key, too.
     let answer = register(access::FLUSH_GLOBAL).unwrap();
     assert_eq!(answer[4..8], answer[8..12]);

@@ -12,9 +12,13 @@ use crate::objects::MrObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
-/// What Soft-RoCE takes: without ON_DEMAND, with HUGETLB.
-const SUPPORTED: u32 =
-    access::LOCAL_WRITE | access::REMOTE | access::MW_BIND | access::ZERO_BASED | access::HUGETLB;
+/// What Soft-RoCE takes.
+const SUPPORTED: u32 = access::LOCAL_WRITE
+    | access::REMOTE
+    | access::MW_BIND
+    | access::ZERO_BASED
+    | access::ON_DEMAND
+    | access::HUGETLB;
 /// What is known, and what no memory here can do.
 const LACKING: u32 = access::FLUSH_PERSISTENT;
 
@@ -49,7 +53,7 @@ pub(super) fn dealloc_pd(
     Ok(().into())
 }
 
-/// The client has checked that the memory is there and may be accessed so.
+/// The client has checked that the memory is there and may be accessed so, unless it is to come on demand.
 pub(super) fn reg_mr(
     cx: &mut Context<'_>,
     request: &request::RegMr,
@@ -61,6 +65,7 @@ pub(super) fn reg_mr(
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
     let is_no_page = length == 0 && start % page_bytes() as u64 == 0;
     let is_in_memory = start.checked_add(length).is_some();
+    let is_implicit = flags & access::ON_DEMAND != 0 && (start, length) == (0, u64::MAX);
     let is_supported = flags & !SUPPORTED == 0;
     let may_write = !writes_remotely || flags & access::LOCAL_WRITE != 0;
     ensure(!is_no_page, Errno::EINVAL.because("the region has no bytes"))?;
@@ -70,6 +75,10 @@ pub(super) fn reg_mr(
         Errno::EINVAL
             .because("the device does not have one of the access flags")
             .with(Values::of([(Label::Access, (flags & !SUPPORTED).into())])),
+    )?;
+    ensure(
+        !is_implicit,
+        Errno::EINVAL.because("the device has no region of all memory (implicit ODP)"),
     )?;
     let is_lacking = flags & LACKING != 0;
     ensure(!is_lacking, Errno::EOPNOTSUPP.because("the device has no persistent memory"))?;

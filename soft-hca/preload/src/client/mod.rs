@@ -20,6 +20,7 @@ mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;
+mod on_demand;
 mod polled;
 mod process;
 mod receives;
@@ -38,7 +39,7 @@ use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::notes::{self, Note};
 use soft_hca_core::trace::{self, Site};
-use soft_hca_core::uapi::ioctl;
+use soft_hca_core::uapi::ioctl::{self, AdviseMr, Method};
 
 pub use cancel::put_off;
 pub use netlink::socket;
@@ -136,15 +137,13 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     }
 }
 
-/// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request: the error that refuses it.
-pub fn refuse_ioctl(fd: RawFd, address: u64) -> Errno {
-    if !matches!(device(fd), Some(DeviceFile::Uverbs(_))) {
-        return Errno::ENOTTY;
-    }
-    let header = memory::read(address, ioctl::HEADER);
-    match header.map(|header| header.try_into().map(ioctl::refusal)) {
-        Ok(Ok(refusal)) => refusal,
-        _ => Errno::EFAULT,
+/// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request.
+pub fn ioctl(fd: RawFd, address: u64) -> Result<()> {
+    let Some(table::Entry::Uverbs(file)) = table::get(fd) else { return Err(Errno::ENOTTY) };
+    let header = memory::read(address, ioctl::HEADER)?;
+    match ioctl::method(header.try_into().map_err(|_| Errno::EFAULT)?) {
+        Method::AdviseMr(length) => file.advise(&AdviseMr::parse(&memory::read(address, length)?)?),
+        Method::Refused(error) => Err(error),
     }
 }
 

@@ -1,11 +1,12 @@
-//! Sockets of netlink's RDMA family, by which the `rdma` command lists devices.
+//! Sockets of netlink's RDMA family, by which the `rdma` command lists devices, and libibverbs learns that `fork`
+//! copies pages of registered memory.
 //!
 //! A socket is one of netlink's protocol for user programs, so that all that a program may do with
 //! it works, and answers are sent to it from another such socket. Only what it sends is taken.
 //!
-//! rdma-core's libraries get no such socket, since they then look into sysfs: how they find a
-//! device is the same in all versions, and does not depend on what is said here. That they ask is the sign that
-//! a libibverbs is going to look for providers.
+//! Where rdma-core's libraries are loaded no device is listed, since they then look into sysfs: how they find a
+//! device is the same in all versions, and does not depend on what is said here. That they open a socket is the sign
+//! that a libibverbs is going to look for providers.
 #![allow(unsafe_code, reason = "the program's own buffers")]
 
 use std::io;
@@ -28,14 +29,11 @@ const SYSFS: &str = "SYSFS_PATH";
 /// Libraries that use the family if they can.
 const RDMA_CORE: [&str; 2] = [loaded::VERBS, "librdmacm"];
 
-/// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program is to look into
-/// sysfs, or runs in no fabric.
+/// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
     loaded::prefer_brought_along();
     note(Note::Asked);
-    if RDMA_CORE.iter().any(|library| has_library(library)) || devices().is_empty() {
-        return Err(Errno::EPROTONOSUPPORT);
-    }
+    devices().ok_or(Errno::EPROTONOSUPPORT)?;
     let fd = open(kind)?.into_raw_fd();
     table::insert(fd, Entry::Netlink);
     Ok(fd)
@@ -54,10 +52,7 @@ fn open(kind: i32) -> Result<OwnedFd> {
 
 /// A datagram with requests. The answers lie in the socket when this returns.
 pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
-    let devices = devices();
-    if devices.is_empty() {
-        return Err(Errno::ENODEV);
-    }
+    let devices = devices().ok_or(Errno::ENODEV)?;
     let mut address = address(fd)?;
     if address.nl_pid == 0 {
         // A socket that sends without an address gets one.
@@ -66,7 +61,9 @@ pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
         address = self::address(fd)?;
     }
     let sender = open(libc::SOCK_RAW | libc::SOCK_CLOEXEC)?;
-    for answer in nldev::answer(datagram, &devices, address.nl_pid) {
+    let looks_into_sysfs = RDMA_CORE.iter().any(|library| has_library(library));
+    let listed = (!looks_into_sysfs).then_some(&devices[..]);
+    for answer in nldev::answer(datagram, listed, address.nl_pid) {
         // SAFETY: the bytes are readable, and the address is one of netlink's.
         let sent = unsafe {
             libc::sendto(
@@ -106,9 +103,9 @@ fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
     if ret < 0 { Err(last_error()) } else { Ok(address) }
 }
 
-/// What the program's tree of sysfs says.
-fn devices() -> Vec<Device> {
-    std::env::var_os(SYSFS).map_or_else(Vec::new, |tree| sysfs::devices(Path::new(&tree)))
+/// What the program's tree of sysfs says; `None` in no fabric.
+fn devices() -> Option<Vec<Device>> {
+    std::env::var_os(SYSFS).map(|tree| sysfs::devices(Path::new(&tree)))
 }
 
 #[cfg(test)]
@@ -122,7 +119,7 @@ mod tests {
         let mut buffer = [0; 64];
         assert_eq!(receive(socket.as_raw_fd(), &mut buffer), Ok(Outcome::Wait));
         // The tests run in no fabric.
-        assert!(found.is_empty());
+        assert_eq!(found, None);
         assert_eq!(send(socket.as_raw_fd(), &[]), Err(Errno::ENODEV));
     }
 }

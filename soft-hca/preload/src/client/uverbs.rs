@@ -12,6 +12,7 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use soft_hca_core::system;
+use soft_hca_core::uapi::ioctl::{AdviseMr, Range};
 use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
 use soft_hca_core::uapi::uverbs::answer::Answer as _;
 use soft_hca_core::uapi::uverbs::{Command, answer, command, request};
@@ -20,13 +21,14 @@ use zerocopy::FromBytes;
 
 use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
+use crate::client::on_demand::OnDemand;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::regions::Regions;
 use crate::client::table::{self, Entry};
 use crate::client::{
-    OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, receives,
-    share, strict,
+    OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, on_demand,
+    receives, share, strict,
 };
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
@@ -46,6 +48,7 @@ pub(crate) struct UverbsFile {
     cqs: RwLock<HashMap<u32, KnownCq>>,
     /// Indices in the arena of shared receive queues, by handle.
     srqs: RwLock<HashMap<u32, u32>>,
+    on_demand: RwLock<OnDemand>,
     /// The function of the context by which queues are polled, once that is hooked.
     own_poll: AtomicUsize,
 }
@@ -66,6 +69,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         qps: RwLock::default(),
         cqs: RwLock::default(),
         srqs: RwLock::default(),
+        on_demand: RwLock::default(),
         own_poll: AtomicUsize::new(0),
     });
     let fd = process::for_program(arena_fd, close_on_exec, false)?;
@@ -125,6 +129,14 @@ impl UverbsFile {
             }
         }
         outcome.map(|_| written.len())
+    }
+
+    /// `ibv_advise_mr`
+    pub(crate) fn advise(&self, advice: &AdviseMr) -> Result<()> {
+        ensure(self.process.is_current(), OF_PARENT)?;
+        let ranges = memory::read(advice.elements, advice.bytes())?;
+        let known = self.on_demand.read().unwrap_or_else(PoisonError::into_inner);
+        known.advise(advice, &Range::all(&ranges).collect::<Vec<_>>())
     }
 
     /// Does a command and gives its answer, and what else there is to trace of it.
@@ -200,7 +212,7 @@ impl UverbsFile {
             }
             command::REG_MR => {
                 let request: request::RegMr = command.request()?;
-                if request.length > 0 {
+                if request.length > 0 && !on_demand::is_on_demand(&request) {
                     let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
                     memory::populate(request.start, request.length, is_writable)?;
                 }
@@ -415,6 +427,19 @@ impl UverbsFile {
                     }
                     unused = channel;
                 }
+            }
+            command::REG_MR => {
+                let request: request::RegMr = command.request()?;
+                if on_demand::is_on_demand(&request) {
+                    let registered: answer::RegMr = read(&answer.bytes)?;
+                    let mut known = self.on_demand.write().unwrap_or_else(PoisonError::into_inner);
+                    known.insert(&request, &registered);
+                }
+            }
+            command::DEREG_MR => {
+                let handle = command.request::<request::DeregMr>()?.mr_handle;
+                let mut known = self.on_demand.write().unwrap_or_else(PoisonError::into_inner);
+                known.remove(handle);
             }
             command::CREATE_SRQ => {
                 let created = answer::CreateSrq::read_from_prefix(&answer.bytes);

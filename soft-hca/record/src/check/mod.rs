@@ -10,7 +10,7 @@
 //! | `limit` | limits of shared receive queues |
 //! | `path` | what both ends of a connection set alike |
 //! | `hook` | whose polls are on record |
-//! | `fork` | what a child of `fork` does, and has |
+//! | `fork` | what a child of `fork` does |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `connection` | what comes too early in a connection |
 //! | `buffers` | who else writes to a process's memory |
@@ -48,7 +48,6 @@ use crate::value::{Named, Value};
 use arming::Arming;
 use connection::Connections;
 use events::Events;
-use fork::Fork;
 use limit::Limits;
 use objects::Objects;
 use path::Paths;
@@ -118,7 +117,6 @@ pub struct Checker {
     arming: Arming,
     limits: Limits,
     paths: Paths,
-    fork: Fork,
     connections: Connections,
     queues: Queues,
     polled_memory: PolledMemory,
@@ -171,7 +169,7 @@ impl Checker {
         }
         self.events.entry(entry, &mut found);
         self.arming.entry(entry, &mut found);
-        self.fork.entry(entry, &mut found);
+        found.extend(fork::found(entry));
         self.queues.entry(entry, &mut found);
         match (&self.like, &entry.what) {
             (Some(adapter), What::Call(call)) => found.extend(refused(adapter, entry, call)),

@@ -166,11 +166,11 @@ rules! {
          ever",
         "call rdma_ack_cm_event, ibv_ack_cq_events or ibv_ack_async_event for each event that was taken"
     }
-    /// A child of `fork` that uses, or has the memory of, what its parent has registered.
+    /// A child of `fork` that uses what its parent has opened.
     Fork = "fork" {
-        "what was opened is the process's that has opened it; kernels before 5.12 may leave a page that is \
-         registered to a child of fork and give its parent a copy, which the adapter knows nothing of",
-        "open the device in the child, or have it call exec at once; call ibv_fork_init before all other verbs"
+        "what was opened is the process's that has opened it: a kernel refuses a child's commands, and what it takes from \
+         a queue its parent does not see",
+        "open the device in the child"
     }
     /// A call that asks for more than the adapter announces whose limits the device has.
     Refused = "refused" {

@@ -232,19 +232,14 @@ fn who_waits_for_acknowledgements_in_vain_is_found() {
 
 #[test]
 fn children_of_fork() {
-    let fork = |status: &str| {
-        let mut run = Run::new();
-        let given = json!([["mr", {"mr": 1}], ["lkey", {"key": 1}]]);
-        run.call(CLIENT, "ibv_reg_mr", json!([["pd", {"pd": 0}]]), given);
-        let asked = json!([["fork_status", status]]);
-        run.call(CLIENT, "fork", asked, json!([["child", "lives"]]));
-        run.call(CLIENT, "ibv_dereg_mr", json!([["mr", {"mr": 1}]]), json!([]));
-        run
-    };
-    let [found] = &findings(&fork("IBV_FORK_DISABLED"))[..] else { panic!("one finding") };
-    assert_eq!((found.rule, &found.place[..]), (Rule::Fork, "fork"));
-    assert!(found.what.contains(" the memory of a registered region, "), "{}", found.what);
-    assert_eq!(findings(&fork("IBV_FORK_ENABLED")), []);
+    let mut run = Run::new();
+    let given = json!([["mr", {"mr": 1}], ["lkey", {"key": 1}]]);
+    run.call(CLIENT, "ibv_reg_mr", json!([["pd", {"pd": 0}]]), given);
+    // Older records have a status as if the kernel did not copy registered pages.
+    let asked = json!([["fork_status", "IBV_FORK_DISABLED"]]);
+    run.call(CLIENT, "fork", asked, json!([["child", "lives"]]));
+    run.call(CLIENT, "ibv_dereg_mr", json!([["mr", {"mr": 1}]]), json!([]));
+    assert_eq!(findings(&run), []);
     let mut run = Run::new();
     run.call(CLIENT, "ibv_poll_cq", json!([["child", 4722]]), json!([]));
     let refused = json!({"refused": {

@@ -22,6 +22,7 @@ pub mod tcp;
 pub mod traffic;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use crate::place::Place;
 use soft_hca_core::config;
+use soft_hca_core::provider::MULTIARCH;
 
 /// How long anything may take. A machine with much else to do needs some of it.
 pub const LIMIT: Duration = Duration::from_secs(120);
@@ -69,6 +71,22 @@ pub fn is_long() -> bool {
 /// be tested instead of those that are installed.
 pub fn other_programs() -> Option<PathBuf> {
     std::env::var_os("SOFT_HCA_PROGRAMS").map(PathBuf::from)
+}
+
+/// The release of rdma-core that the programs to be tested belong to, such as 56.1: the last two numbers in the name of
+/// its library's file.
+pub fn release() -> (u32, u32) {
+    let root = other_programs().map_or("/".into(), |dir| dir.join("root"));
+    let of_architecture = format!("usr/lib/{MULTIARCH}");
+    let library = [&*of_architecture, "usr/lib64"]
+        .map(|folder| fs::canonicalize(root.join(folder).join("libibverbs.so.1")))
+        .into_iter()
+        .find_map(Result::ok)
+        .unwrap();
+    let name = library.file_name().unwrap().to_str().unwrap();
+    let mut numbers = name.rsplit('.').map(|number| number.parse().unwrap());
+    let minor = numbers.next().unwrap();
+    (numbers.next().unwrap(), minor)
 }
 
 /// Whether all these programs are installed. If not, the test is skipped with a word about it,
@@ -176,6 +194,7 @@ fn package(program: &str) -> &'static str {
         "rdma" => "package iproute2",
         "lstopo-no-graphics" => "package hwloc or hwloc-nox",
         "python3" => "package python3",
+        "script" => "package bsdutils",
         "prometheus-node-exporter" => "package prometheus-node-exporter",
         "fio" => "package fio",
         "dumpcap" => "package wireshark-common",

@@ -1,0 +1,134 @@
+//! Regions on demand (`IBV_ACCESS_ON_DEMAND`): memory that need not be there when it is registered, but when it is
+//! used, or when `ibv_advise_mr` asks for it: `rxe_odp.c`.
+
+use std::collections::HashMap;
+
+use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::system::page_bytes;
+use soft_hca_core::uapi::ioctl::{Advice, AdviseMr, Range};
+use soft_hca_core::uapi::uverbs::{answer, request};
+use soft_hca_core::uapi::verbs::access;
+
+use crate::client::memory;
+
+/// Whether a region is one.
+pub(super) fn is_on_demand(region: &request::RegMr) -> bool {
+    region.access_flags & access::ON_DEMAND != 0
+}
+
+/// What is known of a region.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    handle: u32,
+    pd_handle: u32,
+    start: u64,
+    length: u64,
+    is_writable: bool,
+}
+
+/// The regions of a device file, by their keys.
+#[derive(Debug, Default)]
+pub(super) struct OnDemand(HashMap<u32, Region>);
+
+impl OnDemand {
+    /// A region that was registered.
+    pub(super) fn insert(&mut self, asked: &request::RegMr, given: &answer::RegMr) {
+        let request::RegMr { start, length, pd_handle, access_flags, .. } = *asked;
+        let is_writable = access_flags & access::LOCAL_WRITE != 0;
+        let region = Region { handle: given.mr_handle, pd_handle, start, length, is_writable };
+        self.0.insert(given.lkey, region);
+    }
+
+    /// A region that was deregistered.
+    pub(super) fn remove(&mut self, handle: u32) {
+        self.0.retain(|_, region| region.handle != handle);
+    }
+
+    /// `ibv_advise_mr`: has the memory be there. If nobody waits for it, it may come when it is used.
+    pub(super) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
+        const NONE: Errno =
+            Errno::EINVAL.because("no region on demand that allows local write has this key");
+        for Range { addr, length, lkey } in ranges.iter().copied() {
+            let region = self.0.get(&lkey).filter(|region| region.pd_handle == asked.pd_handle);
+            let region = region.filter(|region| region.is_writable).ok_or(NONE)?;
+            if length == 0 || !asked.is_synchronous {
+                continue;
+            }
+            ensure(region.has(addr, length.into()), Errno::EFAULT.because("beyond the region"))?;
+            match asked.advice {
+                Advice::Prefetch => memory::populate(addr, length.into(), false)?,
+                Advice::PrefetchWrite => memory::populate(addr, length.into(), true)?,
+                Advice::PrefetchNoFault => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Region {
+    /// Whether a range is on the region's pages.
+    fn has(&self, addr: u64, length: u64) -> bool {
+        let page = page_bytes() as u64;
+        let start = self.start / page * page;
+        let end =
+            self.start.checked_add(self.length).and_then(|end| end.checked_next_multiple_of(page));
+        let last = addr.checked_add(length);
+        addr >= start && end.zip(last).is_some_and(|(end, last)| last <= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: usize = 2;
+
+    fn asked(advice: Advice, is_synchronous: bool) -> AdviseMr {
+        AdviseMr { pd_handle: 3, advice, is_synchronous, elements: 0, count: 1 }
+    }
+
+    /// A region with key 7 of two pages, the first of which is there.
+    fn region(access_flags: u32, start: u64) -> OnDemand {
+        let length = (PAGES * page_bytes()) as u64;
+        let asked =
+            request::RegMr { start, length, pd_handle: 3, access_flags, ..Default::default() };
+        let mut known = OnDemand::default();
+        known.insert(&asked, &answer::RegMr { mr_handle: 5, lkey: 7, rkey: 0 });
+        known
+    }
+
+    #[test]
+    fn advice_is_about_regions_and_the_memory_that_is_there() {
+        let here = vec![0u8; 4 * page_bytes()];
+        let page = page_bytes() as u64;
+        let start = (here.as_ptr() as u64).next_multiple_of(page);
+        let mut known = region(access::LOCAL_WRITE, start);
+        let advise = |known: &OnDemand, advice, addr, length, lkey| {
+            known.advise(&asked(advice, true), &[Range { addr, length, lkey }])
+        };
+        for advice in [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault] {
+            assert_eq!(advise(&known, advice, start, 2 * page as u32, 7), Ok(()));
+            assert_eq!(advise(&known, advice, start + 1, 2 * page as u32, 7), Err(Errno::EFAULT));
+            assert_eq!(advise(&known, advice, start - page, 1, 7), Err(Errno::EFAULT));
+            assert_eq!(advise(&known, advice, 0, 0, 7), Ok(()));
+            assert_eq!(advise(&known, advice, start, 1, 8), Err(Errno::EINVAL));
+        }
+        let other_domain = AdviseMr { pd_handle: 4, ..asked(Advice::Prefetch, true) };
+        let first = Range { addr: start, length: 1, lkey: 7 };
+        assert_eq!(known.advise(&other_domain, &[first]), Err(Errno::EINVAL));
+        let reads = region(access::REMOTE_READ, start);
+        assert_eq!(reads.advise(&asked(Advice::Prefetch, true), &[first]), Err(Errno::EINVAL));
+        known.remove(5);
+        assert_eq!(known.advise(&asked(Advice::Prefetch, false), &[first]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_told_to_who_waits_for_it() {
+        // The first page of the address space is nobody's.
+        let known = region(access::LOCAL_WRITE, 0);
+        let first = [Range { addr: 8, length: 8, lkey: 7 }];
+        assert_eq!(known.advise(&asked(Advice::Prefetch, true), &first), Err(Errno::EFAULT));
+        assert_eq!(known.advise(&asked(Advice::PrefetchNoFault, true), &first), Ok(()));
+        assert_eq!(known.advise(&asked(Advice::PrefetchWrite, false), &first), Ok(()));
+    }
+}

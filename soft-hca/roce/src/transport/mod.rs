@@ -24,8 +24,8 @@
 //! range of its work request, or of memory that the peer reads, and the bytes are copied when the
 //! packet is built in the [`Port`](port::Port)'s buffer. Whatever the caller is asked for he may
 //! refuse as [busy](port::Busy), and then it is as if a packet had been lost, or it is asked for
-//! again later. What is kept is bounded: requests in flight by a window, responses and the results of
-//! atomics by `max_dest_rd_atomic`.
+//! again later. What is kept is bounded: requests in flight by a window, responses and what is kept for
+//! duplicates by `max_dest_rd_atomic`.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -35,6 +35,7 @@
 //! | [`request`] | work requests, segmented into packets, and whose they are: [`request::SendQueue`] |
 //! | [`target`] | receives, and memory that the peer uses: [`target::Target`] |
 //! | `requester`, `responder` | the two halves of a reliable connection |
+//! | `resource` | requests that are kept for their duplicates |
 //! | `uc` | those of an unreliable connection |
 //! | [`timers`] | codes of times |
 //! | `window`, `probe` | how many packets may be under way, and one that is sent again early |
@@ -53,6 +54,7 @@ mod probe;
 pub mod queue_pair;
 pub mod request;
 pub(crate) mod requester;
+mod resource;
 pub(crate) mod responder;
 pub mod snapshot;
 pub mod target;

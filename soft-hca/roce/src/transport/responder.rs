@@ -2,7 +2,7 @@
 //!
 //! A packet is executed if it has the expected PSN. One with an earlier PSN is a duplicate, and gets
 //! its response again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
-//! result for an atomic or a flush. One with a later PSN shows that packets are missing, and the first
+//! result for an atomic or a flush, as far as [they are kept](super::resource). One with a later PSN shows that packets are missing, and the first
 //! such packet causes a NAK. Responses wait in a queue, in the order in which they are sent;
 //! consecutive acknowledgements are coalesced.
 //!
@@ -18,6 +18,7 @@ use super::error_state::ErrorState;
 use super::events::{Event, Happened};
 use super::message::{RUN, Reassembly, Run, is_segment};
 use super::request::{MAX_MESSAGE, Remote};
+use super::resource::{Again, Outcome, Resources};
 use super::target::{Access, Atomic, Refusal, Target};
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, AtomicEth, Feth, NakCode, Reth, Syndrome};
@@ -48,18 +49,10 @@ pub struct RcResponder {
     /// A NAK for the expected PSN was sent, and the requester has not retransmitted it yet: there is
     /// no other NAK until then.
     nak_pending: bool,
-    /// The results of the last atomics and flushes, oldest first.
-    results: VecDeque<(Psn, Outcome)>,
+    resources: Resources,
     responses: VecDeque<Pending>,
     pub(super) error: ErrorState,
     pub(super) happened: Happened,
-}
-
-/// The result of an atomic operation or a flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Outcome {
-    Original(u64),
-    Done,
 }
 
 /// A response that waits to be sent.
@@ -94,7 +87,7 @@ impl RcResponder {
             msn: 0,
             reassembly: Reassembly::default(),
             nak_pending: false,
-            results: VecDeque::new(),
+            resources: Resources::default(),
             responses: VecDeque::new(),
             error: ErrorState::Operational,
             happened: Happened::default(),
@@ -153,9 +146,9 @@ impl RcResponder {
                     self.happened.count(Event::OutOfSequenceRequest);
                     self.nak(self.expected_psn, Syndrome::Nak(NakCode::PsnSequence));
                 }
-                behind => {
+                _ => {
                     self.happened.count(Event::DuplicateRequest);
-                    self.repeat(first, behind.unsigned_abs(), target);
+                    self.repeat(first, target);
                 }
             }
             packets = &packets[count..];
@@ -189,22 +182,23 @@ impl RcResponder {
                 if !self.has_room() {
                     return Err(Refusal::Busy);
                 }
+                self.keep(packet, None);
                 self.executed(self.attributes.mtu.packets(reth.length), true);
                 self.respond(psn, Kind::Read(reth, 0));
                 Ok(())
             }
             Operation::CompareSwap(AtomicEth { address, rkey, swap_or_add, compare }) => {
                 let atomic = Atomic::CompareSwap { compare, swap: swap_or_add };
-                self.atomic(psn, Remote { address, rkey }, atomic, target)
+                self.atomic(packet, Remote { address, rkey }, atomic, target)
             }
             Operation::FetchAdd(AtomicEth { address, rkey, swap_or_add, .. }) => {
                 let atomic = Atomic::FetchAdd(swap_or_add);
-                self.atomic(psn, Remote { address, rkey }, atomic, target)
+                self.atomic(packet, Remote { address, rkey }, atomic, target)
             }
             Operation::AtomicWrite(reth) => {
                 let bytes = packet.payload.try_into().ok().filter(|_| reth.length == 8);
                 let atomic = Atomic::Write(bytes.ok_or(Refusal::InvalidRequest)?);
-                self.atomic(psn, reth.into(), atomic, target)
+                self.atomic(packet, reth.into(), atomic, target)
             }
             Operation::Flush(feth, reth) => {
                 if reth.length > MAX_MESSAGE && feth.selectivity == Feth::RANGE {
@@ -214,7 +208,7 @@ impl RcResponder {
                     return Err(Refusal::Busy);
                 }
                 target.flush(reth.into(), reth.length, feth)?;
-                self.respond_once(psn, Outcome::Done);
+                self.respond_once(packet, Outcome::Done);
                 Ok(())
             }
             _ => Err(Refusal::InvalidRequest),
@@ -224,7 +218,7 @@ impl RcResponder {
     /// Executes an atomic operation.
     fn atomic(
         &mut self,
-        psn: Psn,
+        packet: &Packet<'_>,
         remote: Remote,
         atomic: Atomic,
         target: &mut impl Target,
@@ -240,47 +234,45 @@ impl RcResponder {
             Atomic::Write(_) => Outcome::Done,
             _ => Outcome::Original(original),
         };
-        self.respond_once(psn, outcome);
+        self.respond_once(packet, outcome);
         Ok(())
     }
 
     /// The packet was executed. Its result is saved for a duplicate of the request, which is not
     /// executed again (IBTA volume 1, 9.7.5.1.2 and oA19-14).
-    fn respond_once(&mut self, psn: Psn, outcome: Outcome) {
-        if self.results.len() == usize::from(self.attributes.max_dest_rd_atomic) {
-            self.results.pop_front();
-        }
-        self.results.push_back((psn, outcome));
+    fn respond_once(&mut self, packet: &Packet<'_>, outcome: Outcome) {
+        self.keep(packet, Some(outcome));
         self.executed(1, true);
-        self.respond(psn, Kind::Outcome(outcome));
+        self.respond(packet.headers.psn, Kind::Outcome(outcome));
     }
 
-    /// A duplicate request, `behind` PSNs before the expected one.
-    fn repeat(&mut self, packet: &Packet<'_>, behind: u32, target: &mut impl Target) {
-        let psn = packet.headers.psn;
-        match packet.headers.operation {
-            operation if is_segment(operation) => self.acknowledge(),
-            Operation::ReadRequest(reth) => {
-                // A duplicate read cannot reach the expected PSN.
-                let was_read = self.attributes.mtu.packets(reth.length) <= behind;
-                if was_read && check_read(reth, target).is_ok() {
-                    self.repeat_read(psn, reth);
-                }
+    fn keep(&mut self, packet: &Packet<'_>, outcome: Option<Outcome>) {
+        let Headers { psn, operation, .. } = packet.headers;
+        self.resources.keep(psn, operation, outcome, self.attributes.max_dest_rd_atomic);
+    }
+
+    /// A duplicate request. One that is not kept is dropped (IBTA volume 1, 9.9.3.1, class D).
+    fn repeat(&mut self, packet: &Packet<'_>, target: &mut impl Target) {
+        let Headers { psn, operation, .. } = packet.headers;
+        if is_segment(operation) {
+            return self.acknowledge();
+        }
+        match self.resources.again(psn, operation, self.attributes.mtu) {
+            Some(Again::Read(reth)) if check_read(reth, target).is_ok() => {
+                self.repeat_read(psn, reth);
             }
-            Operation::CompareSwap(_)
-            | Operation::FetchAdd(_)
-            | Operation::AtomicWrite(_)
-            | Operation::Flush(..) => {
-                let saved = self.results.iter().find(|(saved, _)| *saved == psn).copied();
-                let waits = self.responses.iter().any(|response| {
-                    response.psn == psn && matches!(response.kind, Kind::Outcome(_))
-                });
-                if let (Some((_, outcome)), false) = (saved, waits) {
-                    self.respond(psn, Kind::Outcome(outcome));
-                }
+            Some(Again::Outcome(outcome)) if !self.owes_outcome(psn) => {
+                self.respond(psn, Kind::Outcome(outcome));
             }
             _ => {}
         }
+    }
+
+    /// Whether the result of the request with this PSN waits to be sent.
+    fn owes_outcome(&self, psn: Psn) -> bool {
+        let is_of =
+            |response: &Pending| response.psn == psn && matches!(response.kind, Kind::Outcome(_));
+        self.responses.iter().any(is_of)
     }
 
     /// Responds to a duplicate read again, which may begin in the middle of the original one.
@@ -356,14 +348,14 @@ impl RcResponder {
         let most = 4 * usize::from(max_dest_rd_atomic) + 5;
         reads
             && self.responses.len() <= most
-            && self.results.len() <= max_dest_rd_atomic.into()
+            && self.resources.is_possible(max_dest_rd_atomic)
             && self.reassembly.is_possible()
     }
 
-    /// Responses and results that are kept.
+    /// Responses that wait, or requests that are kept, whichever are more.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kept(&self) -> usize {
-        self.responses.len().max(self.results.len())
+        self.responses.len().max(self.resources.len())
     }
 
     fn executed(&mut self, packets: u32, is_message: bool) {

@@ -8,16 +8,22 @@ use super::requester::WINDOW;
 
 /// What a work request in flight takes at most.
 const REQUEST_BYTES: usize = 80;
-/// What a response that waits, and the end or the result of one, take at most.
+/// What a response that waits, and the end of one, take at most.
 const RESPONSE_BYTES: usize = 44;
+/// What a request that is kept for its duplicates takes at most.
+const RESOURCE_BYTES: usize = 56;
 /// What there is of each queue pair.
 const FIXED_BYTES: usize = 256;
 
 /// What [`QueuePair::save`] takes at most.
 pub fn most_bytes(attributes: &Attributes) -> usize {
     let Attributes { max_rd_atomic, max_dest_rd_atomic, .. } = *attributes;
-    let responses = usize::from(max_rd_atomic) + 5 * usize::from(max_dest_rd_atomic) + 8;
-    FIXED_BYTES + WINDOW as usize * REQUEST_BYTES + responses * RESPONSE_BYTES
+    let resources = usize::from(max_dest_rd_atomic);
+    let responses = usize::from(max_rd_atomic) + 4 * resources + 8;
+    FIXED_BYTES
+        + WINDOW as usize * REQUEST_BYTES
+        + responses * RESPONSE_BYTES
+        + resources * RESOURCE_BYTES
 }
 
 impl QueuePair {

@@ -25,7 +25,7 @@ pub type Immediate = [u8; 4];
 pub const ATOMIC_ACK_ETH_BYTES: usize = size_of::<u64>();
 
 /// The queue pair that a datagram comes from, and the key that its receiver has to have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deth {
     /// Q_Key.
     pub qkey: u32,
@@ -88,7 +88,7 @@ impl Reth {
 }
 
 /// The number that an atomic operation is about, and its operands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtomicEth {
     /// The number's address, as the owner of the memory sees it.
     pub address: u64,
@@ -126,7 +126,7 @@ impl AtomicEth {
 }
 
 /// A responder's acknowledgement, and how many messages it has completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aeth {
     /// What became of the request.
     pub syndrome: Syndrome,

@@ -54,7 +54,7 @@ pub enum SendEnd {
 }
 
 /// What a packet is, with its extended headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Operation {
     SendFirst,

@@ -13,11 +13,11 @@ use crate::wire::packet::{Headers, Packet};
 
 const SEND: Opcode = Opcode::Send(SendEnd::Plain);
 const READ: Opcode = Opcode::Read(Remote { address: BASE, rkey: KEY });
-const MTU: Mtu = Mtu::B256;
+pub(super) const MTU: Mtu = Mtu::B256;
 /// The first packets' numbers are these, 0, 1, ...
 pub(super) const FIRST: u32 = 0xff_fffe;
 
-fn psn(packet: u32) -> Psn {
+pub(super) fn psn(packet: u32) -> Psn {
     Psn::new(FIRST) + packet
 }
 
@@ -293,13 +293,13 @@ fn an_answer_of_the_wrong_kind_is_an_error() {
 }
 
 /// A responder whose program has some pages of memory.
-fn responder() -> (RcResponder, Program) {
+pub(super) fn responder() -> (RcResponder, Program) {
     let mut program = Program::new(0, 0, 0);
     program.memory = (0..0x5000).map(|n| (n / 256) as u8).collect();
     (RcResponder::new(attributes(MTU, FIRST)), program)
 }
 
-fn arrive(
+pub(super) fn arrive(
     responder: &mut RcResponder,
     program: &mut Program,
     number: u32,
@@ -311,16 +311,22 @@ fn arrive(
     responder.on_packets(&[Packet { headers, payload }], program);
 }
 
-fn send(responder: &mut RcResponder, program: &mut Program, number: u32) {
+pub(super) fn send(responder: &mut RcResponder, program: &mut Program, number: u32) {
     arrive(responder, program, number, Operation::SendOnly(SendEnd::Plain), &[1]);
 }
 
-fn read(responder: &mut RcResponder, program: &mut Program, number: u32, offset: u64, length: u32) {
+pub(super) fn read(
+    responder: &mut RcResponder,
+    program: &mut Program,
+    number: u32,
+    offset: u64,
+    length: u32,
+) {
     let reth = Reth { address: BASE + offset, rkey: KEY, length };
     arrive(responder, program, number, Operation::ReadRequest(reth), &[]);
 }
 
-fn responses(responder: &mut RcResponder, program: &mut Program) -> Vec<Response> {
+pub(super) fn responses(responder: &mut RcResponder, program: &mut Program) -> Vec<Response> {
     let mut responses = Vec::new();
     while responder.transmit(program, |_, run| {
         responses.extend_from_slice(run);
@@ -415,7 +421,7 @@ fn memory_that_may_no_longer_be_read() {
 }
 
 /// Numbers, and first bytes' offsets and lengths, of a read's answer.
-fn pieces(responses: &[Response]) -> Vec<(u32, u64, u32)> {
+pub(super) fn pieces(responses: &[Response]) -> Vec<(u32, u64, u32)> {
     responses
         .iter()
         .map(|response| {

@@ -1,6 +1,7 @@
 //! Two ends, a network that does what it likes, and every byte checked.
 
 mod details;
+mod duplicates;
 mod errors;
 mod mix;
 mod network;

@@ -34,7 +34,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::check::checker;
 use super::run::{self, Options};
-use super::{Error, cannot, fabric, ls};
+use super::{Error, cannot, fabric, ls, outside};
 
 use collect::Collector;
 use sink::Sink;
@@ -114,6 +114,9 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     if program.is_none() {
         eprintln!("soft-hca: records the fabric {fabric} until Ctrl-C");
     }
+    if let Some(program) = program.as_ref().filter(|_| options.time.is_none()) {
+        outside::warn_of_program(program.get_program());
+    }
     let live = config::explains().then(Live::new);
     let mut sink = Sink { writer: Some(writer), live, ..Sink::default() };
     let (status, collector) = recording.follow(program, options.time, &mut sink, failed)?;
@@ -146,6 +149,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
 /// exit status.
 pub fn explained(options: &Options) -> Result<u8, Error> {
     let (mut program, membership) = run::prepare(options)?;
+    outside::warn_of_program(program.get_program());
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = match Recording::begin(&membership.dir, connection, None, Scope::Failures) {
         // Somebody says so already, or writes it down.
@@ -165,6 +169,7 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
 /// what was seen, and how many entries are missing.
 pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Checker, u64), Error> {
     let (program, membership) = run::prepare(options)?;
+    outside::warn_of_program(program.get_program());
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
     let like = profile_of(&fabric::devices(&membership.dir));
@@ -200,13 +205,15 @@ fn ended(
     recording: &Recording,
     is_apart: bool,
 ) -> Result<Option<u8>, Error> {
-    let signal = signals::taken();
-    let Some(child) = child else {
-        return Ok((signal.is_some() || recording.has_ended()).then_some(0));
-    };
-    if let Some(signal) = signal {
-        signals::pass_on(child, signal, is_apart);
+    let signals = signals::taken();
+    if let Some(child) = &child {
+        signals.iter().for_each(|signal| signal.pass_on(child.id(), is_apart));
     }
+    signals.iter().for_each(|signal| signal.obey());
+    let Some(child) = child else {
+        let is_over = signals.iter().any(|signal| signal.ends()) || recording.has_ended();
+        return Ok(is_over.then_some(0));
+    };
     let status = child.try_wait().map_err(cannot("wait for the program"))?;
     Ok(status.map(exit_status))
 }

@@ -246,6 +246,29 @@ fn what_still_waits_at_an_end_is_told() {
     }
 }
 
+/// Python takes longer to end than a request is put off, unless it is killed.
+#[test]
+fn what_was_put_off_at_an_end_is_told() {
+    let Some(python) = pyverbs() else { return };
+    let place = Place::new("explain-put-off");
+    fs::write(place.file("wrong.py"), include_str!("wrong/wrong.py")).unwrap();
+    let script = [python.to_str().unwrap(), "wrong.py", "put_off_and_is_killed"];
+    let lines = explained_on(&place, &["--strict=1"], &script);
+    assert_lines(
+        &lines,
+        &[
+            &[
+                ": the send work request wr_id=0x1 of qp ",
+                " behind it, was not executed, for ",
+                ", when its process ended",
+            ],
+            &["    why: on this side: it was put off, as an adapter may do"],
+            &["    usual cause: the program did not wait for the completion of its last send"],
+        ],
+    );
+    place.assert_gone();
+}
+
 /// The reason of the first refusal of a call, and its usual cause.
 fn refusal_and_cause<'l>(lines: &'l [String], call: &str) -> [&'l str; 2] {
     let is_call = |line: &String| line.contains(&format!(": {call} is refused with "));

@@ -2,6 +2,7 @@
 
 mod collect;
 mod decode;
+mod ending;
 pub(crate) mod signals;
 mod sink;
 
@@ -37,12 +38,20 @@ use super::run::{self, Options};
 use super::{Error, cannot, fabric, ls, outside};
 
 use collect::Collector;
+use ending::Life;
 use sink::Sink;
 
 /// How often the recorder looks.
 const PERIOD: Duration = Duration::from_millis(20);
 /// How often the daemon is asked who does not go on.
 const BETWEEN_LOOKS_NS: u64 = 500_000_000;
+/// How long processes that were killed with the program may take to give back their memory.
+const DIES: Duration = Duration::from_secs(5);
+/// How long the daemon may take to notice an end.
+const NOTICED: Duration = Duration::from_millis(100);
+/// Between two looks at those, and so many after which one that lives does.
+const LOOKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(1);
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;
 
@@ -199,6 +208,29 @@ fn wait_for_packets(dir: &Path) {
     }
 }
 
+/// Waits for the ends of processes that are about to end, which are on record then.
+fn ends(collector: &mut Collector, sink: &mut Sink) -> io::Result<()> {
+    let began = Instant::now();
+    let mut until = began + NOTICED;
+    // Between SIGKILL and its exit a process looks for a moment as if it lived.
+    let mut alive = 0;
+    while alive < LOOKS {
+        collector.collect(false, |entry| sink.entry(entry))?;
+        let lives: Vec<Life> = collector.alive().map(ending::life).collect();
+        let now = Instant::now();
+        if lives.contains(&Life::Dies) && now < began + DIES {
+            until = now + NOTICED;
+        }
+        let are_alive = lives.iter().all(|life| *life == Life::Lives);
+        alive = if are_alive { alive + 1 } else { 0 };
+        if lives.is_empty() || now >= until {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
 /// The exit status if the recording is to end. `is_apart` if the program has a process group of its own.
 fn ended(
     child: Option<&mut Child>,
@@ -340,6 +372,7 @@ impl Recording {
             }
             thread::sleep(PERIOD);
         };
+        ends(&mut collector, sink).map_err(failed())?;
         let folder = self.end();
         collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
         sink.end().map_err(failed())?;

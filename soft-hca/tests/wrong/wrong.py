@@ -310,6 +310,13 @@ def beyond_limits():
     refused(side.send)
 
 
+def put_off_and_is_killed():
+    a, b = pair()
+    for _ in range(16):
+        a.reach(e.IBV_WR_RDMA_WRITE, b, b.mr.rkey)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def read_only():
     pd = PD(context)
     libc = ctypes.CDLL(None)

@@ -71,9 +71,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             change::device(&fabric, &device, action == DeviceAction::Add)?;
         }
         Subcommands::Doctor(arguments) => return doctor(arguments),
-        Subcommands::DoctorStart { command } => {
-            return Ok(ExitCode::from(doctor::start(&command) as u8));
-        }
+        Subcommands::DoctorStart { command } => return Err(doctor::start(&command)),
         Subcommands::Fabric { dir } => fabric::serve(dir)?,
         Subcommands::DoctorPeer { pid, address } => doctor::peer(pid, address)?,
     }
@@ -128,6 +126,6 @@ fn main() -> ExitCode {
     let line = Line::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     execute(line.command).unwrap_or_else(|error| {
         eprintln!("soft-hca: {error}");
-        ExitCode::FAILURE
+        ExitCode::from(error.status())
     })
 }

@@ -25,7 +25,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use libraries::{is_for_this_machine, try_library};
+pub(super) use libraries::is_for_this_machine;
+use libraries::try_library;
 use peers::peers;
 pub use peers::{PEER_SUBCOMMAND, peer};
 pub use program::{START_SUBCOMMAND, UNUSED, own_fabric, program, start};

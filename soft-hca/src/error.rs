@@ -73,6 +73,21 @@ pub enum Error {
     Daemon(#[from] soft_hca_daemon::Error),
 }
 
+/// The exit status of a command that cannot be run, and of one that is not there, as of env(1).
+const CANNOT_RUN: u8 = 126;
+const NOT_THERE: u8 = 127;
+
+impl Error {
+    /// The exit status of a command that ends with it.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Exec(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_THERE,
+            Self::Exec(..) => CANNOT_RUN,
+            _ => 1,
+        }
+    }
+}
+
 fn describe(error: &Errno) -> String {
     match error.reason() {
         Some(reason) => format!("{reason}{}", error.values()),

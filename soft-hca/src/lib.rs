@@ -45,6 +45,7 @@ pub mod fabric;
 mod folder_lock;
 pub mod line;
 pub mod ls;
+mod outside;
 mod preload;
 mod rdma_core;
 pub mod record;

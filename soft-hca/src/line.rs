@@ -63,11 +63,12 @@ pub enum Subcommands {
     /// Run a program in a fabric
     ///
     /// Starts the fabric if it does not run yet, then becomes the program, whose exit status is
-    /// the command's. Programs in one fabric reach each other; fabrics, and those of other
-    /// users, are apart. A fabric ends with the last program in it and leaves nothing behind.
+    /// the command's; 127 if the program is not there, 126 if it cannot be run. Programs in one
+    /// fabric reach each other; fabrics, and those of other users, are apart. A fabric ends with
+    /// the last program in it and leaves nothing behind.
     ///
     /// Static programs and those with setuid or capabilities ignore the preloaded library and
-    /// stay outside.
+    /// stay outside, which is said of the program that is run.
     #[command(verbatim_doc_comment, override_usage = RUN_USAGE)]
     Run(RunArgs),
     /// Record what programs do and what becomes of it, for `soft-hca show`
@@ -357,7 +358,6 @@ pub struct RunArgs {
     #[arg(
         required = true,
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "CMD",
         value_hint = ValueHint::CommandWithArguments
     )]
@@ -386,7 +386,6 @@ pub struct RecordArgs {
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "CMD",
         value_hint = ValueHint::CommandWithArguments
     )]
@@ -422,7 +421,6 @@ pub struct CheckArgs {
     #[arg(
         required_unless_present = "record",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "CMD",
         value_hint = ValueHint::CommandWithArguments
     )]
@@ -441,7 +439,6 @@ pub struct DoctorArgs {
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "CMD",
         value_hint = ValueHint::CommandWithArguments
     )]

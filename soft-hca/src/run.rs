@@ -12,7 +12,7 @@ use soft_hca_core::provider;
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
-use super::{Error, change, preload};
+use super::{Error, change, outside, preload};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
@@ -37,6 +37,7 @@ pub struct Options {
 /// Runs the program in place of this process. Comes back only if that fails.
 pub fn run(options: &Options) -> Result<Infallible, Error> {
     let (mut command, membership) = prepare(options)?;
+    outside::warn_of_program(command.get_program());
     membership.keep_across_exec()?;
     let error = command.exec();
     Err(Error::Exec(command.get_program().into(), error))

@@ -106,7 +106,7 @@ fn errors_are_one_line() {
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let text = stderr(&["run", "--", "/no/such/program"], 1);
+    let text = stderr(&["run", "--", "/no/such/program"], 127);
     assert!(text.starts_with("soft-hca: cannot run /no/such/program: "), "{text}");
     assert_eq!(text.lines().count(), 1);
     stderr(&["run"], 2);
@@ -125,6 +125,111 @@ fn errors_are_one_line() {
         place.command(&["run", "true"]).env("SOFT_HCA_PRELOAD", "/no/lib.so").output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.starts_with("soft-hca: /no/lib.so is not there"), "{text}");
+}
+
+#[test]
+fn an_option_that_there_is_not() {
+    let place = Place::new();
+    for command in ["run", "record", "check", "doctor"] {
+        for end in [&["--", "true"][..], &["true"], &["true", "--fabric"]] {
+            let output = place.output(&[&[command, "--fabrik=x"], end].concat());
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{command}: {text}");
+            let said = "unexpected argument '--fabrik' found";
+            let tip = "a similar argument exists: '--fabric'";
+            assert!(text.contains(said) && text.contains(tip), "{command}: {text}");
+        }
+    }
+    let output = place.output(&["run", "--explian", "--", "true"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("a similar argument exists: '--explain'"), "{text}");
+    // The program's are its own, as is its name.
+    assert_eq!(place.script("echo --explian -x"), "--explian -x\n");
+    let output = place.output(&["run", "sh", "-c", "echo $0 $1", "--fabrik", "--"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "--fabrik --\n");
+    assert_eq!(place.output(&["run", "--", "--fabrik"]).status.code(), Some(127));
+    place.wait_until_empty();
+}
+
+#[test]
+fn what_cannot_be_run_has_a_status_of_its_own() {
+    let place = Place::new();
+    let [folder, plain] = ["folder", "plain"].map(|name| place.0.join(name));
+    fs::create_dir(&folder).unwrap();
+    fs::write(&plain, "").unwrap();
+    let [folder, plain] = [&folder, &plain].map(|file| file.to_str().unwrap());
+    let file = place.0.join("run.shr");
+    let file = file.to_str().unwrap();
+    for command in
+        [&["run"][..], &["run", "--explain"], &["record", "-o", file], &["check"], &["doctor"]]
+    {
+        let status = |program| {
+            let output = place.output(&[command, &["--", program]].concat());
+            let text = String::from_utf8(output.stderr).unwrap();
+            let line = format!("soft-hca: cannot run {program}: ");
+            assert!(text.lines().any(|said| said.starts_with(&line)), "{command:?}: {text}");
+            output.status.code()
+        };
+        assert_eq!(status("/no/such/program"), Some(127), "{command:?}");
+        assert_eq!(status("no such program"), Some(127), "{command:?}");
+        assert_eq!(status(folder), Some(126), "{command:?}");
+        assert_eq!(status(plain), Some(126), "{command:?}");
+    }
+    place.wait_until_empty();
+}
+
+/// What is said of programs that have no libraries to preload ours before, or whose loader does not trust it.
+#[test]
+fn a_program_that_stays_outside_is_told_of() {
+    let place = Place::new();
+    let said = |program: &Path| {
+        let program = program.to_str().unwrap();
+        let file = place.0.join("run.shr");
+        let file = file.to_str().unwrap();
+        let commands = [&["run"][..], &["run", "--explain"], &["record", "-o", file], &["check"]];
+        let texts = commands.map(|command| {
+            let output = place.output(&[command, &["--", program]].concat());
+            assert!(output.status.success(), "{output:?}");
+            let text = String::from_utf8(output.stderr).unwrap();
+            let begin = "soft-hca: nothing can be preloaded into ";
+            let lines = text.lines().filter_map(|line| line.strip_prefix(begin));
+            lines.collect::<Vec<_>>().join("\n")
+        });
+        assert!(texts.iter().all(|text| text == &texts[0]), "{texts:?}");
+        texts[0].clone()
+    };
+    let [source, program, script, copy] =
+        ["static.c", "static", "script", "copy"].map(|name| place.0.join(name));
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let compiled = Command::new("cc").arg("-static").arg("-o").args([&program, &source]).status();
+    if compiled.is_ok_and(|status| status.success()) {
+        let end = format!(
+            "{}, which stays outside: it is linked statically; link it dynamically",
+            program.display()
+        );
+        assert_eq!(said(&program), end);
+        fs::write(&script, format!("#! {}\n", program.display())).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(said(&script), end);
+    } else {
+        println!("skipped: nothing can be linked statically (packages gcc and libc6-dev)");
+    }
+    fs::copy("/bin/true", &copy).unwrap();
+    assert_eq!(said(&copy), "");
+    // Another user's program, which root can make, gives its rights to who runs it.
+    if std::os::unix::fs::chown(&copy, Some(65534), None).is_ok() {
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+        fs::set_permissions(&place.0, fs::Permissions::from_mode(0o755)).unwrap();
+        let end = format!(
+            "{}, which stays outside: it is setuid, so that the loader preloads nothing; run a copy of \
+             it, without",
+            copy.display()
+        );
+        assert_eq!(said(&copy), end);
+    } else {
+        println!("skipped: only root can make another user's program setuid");
+    }
+    place.wait_until_empty();
 }
 
 #[test]

@@ -245,11 +245,72 @@ fn what_still_waits_at_an_end_is_told() {
     }
 }
 
-/// The reason of the first refusal of a call.
-fn refusal<'l>(lines: &'l [String], call: &str) -> &'l str {
+/// Python takes longer to end than a request is put off, unless it is killed.
+#[test]
+fn what_was_put_off_at_an_end_is_told() {
+    let Some(python) = pyverbs() else { return };
+    let place = Place::new("explain-put-off");
+    fs::write(place.file("wrong.py"), include_str!("wrong/wrong.py")).unwrap();
+    let script = [python.to_str().unwrap(), "wrong.py", "put_off_and_is_killed"];
+    let lines = explained_on(&place, &["--strict=1"], &script);
+    assert_lines(
+        &lines,
+        &[
+            &[
+                ": the send work request wr_id=0x1 of qp ",
+                " behind it, was not executed, for ",
+                ", when its process ended",
+            ],
+            &["    why: on this side: it was put off, as an adapter may do"],
+            &["    usual cause: the program did not wait for the completion of its last send"],
+        ],
+    );
+    place.assert_gone();
+}
+
+/// The reason of the first refusal of a call, and its usual cause.
+fn refusal_and_cause<'l>(lines: &'l [String], call: &str) -> [&'l str; 2] {
     let is_call = |line: &String| line.contains(&format!(": {call} is refused with "));
     let at = lines.iter().position(is_call).unwrap_or_else(|| panic!("no {call}: {lines:?}"));
-    lines[at + 1].trim_start().strip_prefix("why: ").unwrap()
+    let part = |at: usize, name: &str| lines[at].trim_start().strip_prefix(name).unwrap();
+    [part(at + 1, "why: "), part(at + 2, "usual cause: ")]
+}
+
+#[test]
+fn a_refusals_cause_is_that_of_its_check() {
+    let Some(lines) = mistake("beyond_limits") else { return };
+    let [_, cause] = refusal_and_cause(&lines, "ibv_post_send");
+    assert!(cause.starts_with("the queue pair is not connected yet: ibv_modify_qp"), "{cause}");
+    let Some(lines) = mistake("read_only") else { return };
+    let [why, cause] = refusal_and_cause(&lines, "ibv_reg_mr");
+    assert!(why.starts_with("part of the memory may not be written, "), "{why}");
+    assert!(cause.starts_with("a constant, or a mapping without PROT_WRITE"), "{cause}");
+    let [why, cause] = refusal_and_cause(&lines[3..], "ibv_reg_mr");
+    assert!(why.starts_with("part of the memory is not mapped"), "{why}");
+    assert!(cause.starts_with("the buffer was not allocated or is freed"), "{cause}");
+    let Some(lines) = mistake("no_gid") else { return };
+    let [why, cause] = refusal_and_cause(&lines, "ibv_create_ah");
+    assert_eq!(why, "the destination GID is all zeros");
+    assert!(cause.starts_with("ah_attr.grh.dgid was not set"), "{cause}");
+    let Some(lines) = mistake("refused_posts") else { return };
+    for (why, cause) in [
+        ("more elements than the queue pair's max_send_sge", "asked for fewer elements"),
+        ("more inline data than", "cap.max_inline_data"),
+        ("the address of an atomic operation", "a multiple of 8"),
+        ("more elements than the queue's max_recv_sge", "asked for fewer elements"),
+        (
+            "receives are posted from INIT on",
+            "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
+        ),
+    ] {
+        let at = lines.iter().position(|line| line.contains(&format!("why: {why}"))).unwrap();
+        assert!(lines[at + 1].contains(cause), "{why}: {}", lines[at + 1]);
+    }
+}
+
+/// The reason of the first refusal of a call.
+fn refusal<'l>(lines: &'l [String], call: &str) -> &'l str {
+    refusal_and_cause(lines, call)[0]
 }
 
 #[test]

@@ -118,7 +118,7 @@ const QUEUES: [Case; 18] = [
     ),
 ];
 
-const CONNECTIONS: [Case; 7] = [
+const CONNECTIONS: [Case; 10] = [
     (
         "not_taken",
         &[
@@ -149,6 +149,33 @@ const CONNECTIONS: [Case; 7] = [
             "why: rdma_disconnect of id ",
             " has taken RDMA_CM_EVENT_DISCONNECTED of its id ",
             "and has called neither rdma_disconnect nor rdma_destroy_id",
+        ],
+    ),
+    (
+        "unused_channel",
+        &[
+            ": a thread waits in rdma_get_cm_event (channel ",
+            "why: no id uses this event channel: id ",
+            "usual cause: rdma_get_cm_event is called for another channel",
+        ],
+    ),
+    (
+        "after_rejection",
+        &[
+            ": a thread waits in rdma_get_cm_event (channel ",
+            "why: RDMA_CM_EVENT_REJECTED of id ",
+            "and nothing was called since that leads to another event",
+            "usual cause: the event was not looked at",
+        ],
+    ),
+    (
+        "flushes_sends",
+        &[
+            " still waited, for ",
+            ": the send work request wr_id=0x5 of qp ",
+            " is flushed by its own program, 2 times, at last at ",
+            "why: on this side: rdma_disconnect has put the queue pair into the error state ",
+            "usual cause: the connection is ended before the sends are done, and they are lost",
         ],
     ),
     (
@@ -220,7 +247,7 @@ fn events_that_do_not_come() {
 }
 
 /// What is said of a program while it hangs, by `soft-hca run --explain` and by `soft-hca ls --why`.
-const LIVE: [(&str, &str); 9] = [
+const LIVE: [(&str, &str); 13] = [
     ("never_armed", " has 1 completion that nobody has polled, and is not armed; usual cause: "),
     ("armed_late", " that nobody has polled, and was armed after they had come; usual cause: "),
     ("solicited_only", " that nobody has polled, and is armed for solicited ones only; "),
@@ -240,7 +267,38 @@ const LIVE: [(&str, &str); 9] = [
         "ignores_disconnected",
         " was told RDMA_CM_EVENT_DISCONNECTED of its id 2, and has called neither",
     ),
+    (
+        "unused_channel",
+        " s: no id has its event channel; usual cause: rdma_create_id was given another",
+    ),
+    (
+        "after_rejection",
+        ", for an event of id 1: its connection was rejected or has failed, and no event comes behind",
+    ),
+    (
+        "handler_waits",
+        " has 1 completion that nobody has polled; usual cause: the peer's thread waits",
+    ),
+    (
+        "cm_handler_waits",
+        " has 1 event in an event channel that it does not read, the first is \
+         RDMA_CM_EVENT_ESTABLISHED of id ",
+    ),
 ];
+
+/// The recording ends while a process that was killed has yet to get to its end.
+#[test]
+fn an_end_that_takes_a_while() {
+    let place = Place::new("hangs-slow");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
+    let expected = [
+        ": a thread waits in ibv_get_cq_event (channel ",
+        ", until its process was killed\n",
+        "was never armed",
+    ];
+    explain_case(&place, &program, "slow_to_end", &expected);
+    place.assert_gone();
+}
 
 #[test]
 fn who_hangs_is_told_of_at_once() {
@@ -285,11 +343,13 @@ fn who_polls_in_vain() {
     let place = Place::new("hangs-polls");
     let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
     let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
-    for (case, expected) in POLLS {
+    let in_vain = POLLS.map(|(case, expected)| (case, " in vain for ", expected));
+    // What is said of who waits for one that polls.
+    let waits = ("peer_polls", " waits in ibv_get_cq_event for ", " in vain, and qp ");
+    for (case, what, expected) in in_vain.into_iter().chain([waits]) {
         let mut running = place.start_in(&format!("{program} {case} 1000"), explains);
-        let has = |text: &str| {
-            text.lines().any(|line| line.contains(" in vain for ") && line.contains(expected))
-        };
+        let has =
+            |text: &str| text.lines().any(|line| line.contains(what) && line.contains(expected));
         assert!(comes_about(LIMIT, || has(&why())), "{case}: {}", why());
         assert!(comes_about(LIMIT, || has(&running.output())), "{case}: {}", running.output());
         end(&running);

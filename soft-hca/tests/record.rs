@@ -257,6 +257,76 @@ fn a_command_is_recorded_in_a_fabric_of_its_own() {
     assert!(text.contains("why: more completions than the device's max_cqe"), "{text}");
 }
 
+/// A program that ends with status 7 by a signal, which it has got once.
+const SIGNALLED: &str = "trap 'exit 7' $0; echo is ready; while :; do sleep 0.05; done";
+
+/// Those that end who does not heed them, but for those that tell of a fault; the last are a first and a last one
+/// for programs' own use.
+const SIGNALS: [i32; 19] = [1, 2, 3, 5, 6, 10, 12, 13, 14, 15, 24, 25, 26, 27, 29, 30, 31, 34, 64];
+
+#[test]
+fn a_signal_is_the_programs() {
+    let place = Place::new("record-signals");
+    let status = |command: &[&str], signal: i32| {
+        let number = signal.to_string();
+        let output = place.file(&place.unique("said"));
+        let mut recorder = place
+            .command(&[command, &["--", "sh", "-c", SIGNALLED, &number]].concat())
+            .stdout(File::create(&output).unwrap())
+            .spawn()
+            .unwrap();
+        let is_ready = || fs::read_to_string(&output).is_ok_and(|text| text.contains("is ready"));
+        assert!(comes_about(LIMIT, is_ready), "{command:?}");
+        let words = [format!("-{signal}"), recorder.id().to_string()];
+        assert!(Command::new("kill").args(words).status().unwrap().success());
+        let status = recorder.wait().unwrap();
+        status.code()
+    };
+    for signal in SIGNALS {
+        assert_eq!(status(&["record", "-o", "run.shr"], signal), Some(7), "signal {signal}");
+    }
+    for command in [&["run"][..], &["run", "--explain"], &["check"], &["doctor"]] {
+        for signal in [2, 10] {
+            assert_eq!(status(command, signal), Some(7), "{command:?}, signal {signal}");
+        }
+    }
+    // A fabric ends with its last program: none is left.
+    place.assert_gone();
+}
+
+/// As with SIGTSTP, which stops both.
+#[test]
+fn a_recording_is_stopped_with_its_program() {
+    let place = Place::new("record-stopped");
+    let count = "while :; do echo x; sleep 0.05; done";
+    let output = place.file("said");
+    let mut recorder = place
+        .command(&["record", "-o", "run.shr", "--", "sh", "-c", count])
+        .stdout(File::create(&output).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || fs::metadata(&output).map_or(0, |file| file.len());
+    assert!(comes_about(LIMIT, || said() > 0));
+    let pid = recorder.id().to_string();
+    let send = |signal: &str| {
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    };
+    let state = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(')').unwrap().1.trim_start().chars().next().unwrap()
+    };
+    let child = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let both = [&pid[..], child.trim()];
+    send("-TSTP");
+    assert!(comes_about(LIMIT, || both.iter().all(|pid| state(pid) == 'T')));
+    let before = said();
+    send("-CONT");
+    assert!(comes_about(LIMIT, || said() > before));
+    send("-TERM");
+    assert_eq!(recorder.wait().unwrap().code(), Some(128 + 15));
+    place.assert_gone();
+}
+
 #[test]
 fn a_record_is_drawn_and_written_for_other_programs() {
     let place = Place::new("record-export");

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `server` | the loop |
 //! | `listing`, `why` | what `soft-hca ls` shows |
+//! | `threads` | what `/proc` tells of a process's threads |
 //! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | `files` | the files that clients have opened, each a connection |
@@ -58,6 +59,7 @@ mod reap;
 mod server;
 pub mod sysfs;
 mod table;
+mod threads;
 mod ucma;
 mod uverbs;
 mod why;

@@ -74,6 +74,8 @@ pub(crate) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
     } else if fabric.is_local_without_slot(dgid) {
         // The connection manager's, to a program of this machine.
         Ok(Route::Local)
+    } else if to.is_unspecified() {
+        Err(Errno::EINVAL.because("the destination GID is all zeros"))
     } else if from.is_ipv4() != to.is_ipv4() {
         Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
     } else if !fabric.has_gid(dgid) {

@@ -10,6 +10,7 @@ use soft_hca_core::uapi::rxe::SendWqe;
 use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, state};
 
 use crate::fabric::Fabric;
+use crate::threads::Threads;
 use crate::ucma::{Cm, Reason};
 
 /// Who waits for less, in nanoseconds, is not told of.
@@ -57,13 +58,13 @@ impl Look<'_> {
         format!("{:.1} s", waited.as_secs_f64())
     }
 
-    /// Whether a process is stopped, by a signal or a debugger.
+    /// The threads of a process.
+    fn threads(&self, proc: usize) -> Threads {
+        Threads::of(self.fabric.processes.pid(proc).unwrap_or(0))
+    }
+
     fn is_stopped(&self, proc: usize) -> bool {
-        let pid = self.fabric.processes.pid(proc).unwrap_or(0);
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name may have any sign in it.
-        let state = stat.rsplit_once(')').map_or("", |(_, behind)| behind.trim_start());
-        state.starts_with(['T', 't'])
+        self.threads(proc).are_stopped()
     }
 
     fn stopped(&self, out: &mut String) {
@@ -176,9 +177,7 @@ impl Look<'_> {
                 is_its && channel.waits_since.load(Acquire) != 0
             })
         };
-        let pid = self.fabric.processes.pid(proc as usize).unwrap_or(0);
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-        threads == 1 && !polls_others() && !waits()
+        self.threads(proc as usize).is_one() && !polls_others() && !waits()
     }
 
     /// Another queue that a queue pair reports to, with completions, if it was never seen to be polled, and is not
@@ -299,24 +298,61 @@ impl Look<'_> {
                 "the peer's queue pair has failed, or its program ends the connection",
             ));
         }
-        let is_quiet = self.posted(peer) == 0 && self.waits(peer);
-        is_quiet.then(|| {
+        if self.posted(peer) > 0 {
+            return None;
+        }
+        if let Some(waits) = self.waits(peer) {
             let its = times(self.receives(peer), "receive", "receives");
             let why = format!(
-                "{has}, and its peer sends nothing: {who} waits in ibv_get_cq_event, too, and qp \
-                 {peer_number} has {its} posted"
+                "{has}, and its peer sends nothing: {who} {waits}, and qp {peer_number} has {its} posted"
             );
-            (why, "both sides wait for the other's message: one has to send first")
+            return Some((why, "both sides wait for the other's message: one has to send first"));
+        }
+        // One that computes may look later.
+        let is_blocked = || self.is_asked || self.threads(proc).all_sleep();
+        let unpolled = self.unpolled_of(peer).filter(|_| is_blocked())?;
+        let why = format!("{has}, and its peer {who} does not look at what it has got: {unpolled}");
+        Some((
+            why,
+            "the peer's thread waits for something else meanwhile: a loop that serves events must not \
+             wait in its handlers",
+        ))
+    }
+
+    /// Completions of a queue pair that nobody has polled.
+    fn unpolled_of(&self, qp: &Qp) -> Option<String> {
+        let both = [&qp.recv_cq, &qp.send_cq].map(|cq| cq.load(Acquire));
+        both.into_iter().find_map(|index| {
+            let count = self.unpolled(self.fabric.arena.cqs.get(index as usize)?);
+            let completions = completions(count);
+            (count > 0).then(|| format!("cq {index} has {completions} that nobody has polled"))
         })
     }
 
-    /// Whether a thread has waited for the receives of a queue pair for long.
-    fn waits(&self, qp: &Qp) -> bool {
-        let cq = self.fabric.arena.cqs.get(qp.recv_cq.load(Acquire) as usize);
-        let channel = cq.and_then(|cq| (cq.channel.load(Acquire) as usize).checked_sub(1));
+    /// How a thread has waited for the receives of a queue pair for long, if one has.
+    fn waits(&self, qp: &Qp) -> Option<String> {
+        let index = qp.recv_cq.load(Acquire);
+        let cq = self.fabric.arena.cqs.get(index as usize)?;
+        let channel = (cq.channel.load(Acquire) as usize).checked_sub(1);
         let channel = channel.and_then(|index| self.fabric.arena.channels.get(index));
-        channel.is_some_and(|channel| self.waits_since(channel).is_some())
-            || self.polls_since(qp.recv_cq.load(Acquire) as usize).is_some()
+        if channel.is_some_and(|channel| self.waits_since(channel).is_some()) {
+            return Some("waits in ibv_get_cq_event, too".into());
+        }
+        self.polls_since(index as usize)?;
+        Some(format!("polls cq {index} in vain"))
+    }
+
+    /// Whether a thread of a process has waited for completions for long.
+    fn waits_for_completions(&self, proc: usize) -> bool {
+        let arena = &self.fabric.arena;
+        let is_its = |owner: u32| owner as usize == proc;
+        let mut channels = arena.channels.iter().filter(|channel| {
+            channel.live.load(Acquire) != 0 && is_its(channel.proc.load(Acquire))
+        });
+        channels.any(|channel| self.waits_since(channel).is_some())
+            || self.fabric.cqs.taken().any(|index| {
+                is_its(arena.cqs[index].proc.load(Acquire)) && self.polls_since(index).is_some()
+            })
     }
 
     /// Since when a thread waits at a channel, if that is long.
@@ -396,40 +432,56 @@ impl Look<'_> {
 
     fn connections(&self, cm: &Cm, out: &mut String) {
         let long_ago = self.now.saturating_sub(LONG_NS);
-        for (owner, count, event, id) in cm.unread((!self.is_asked).then_some(long_ago)) {
+        let since = (!self.is_asked).then_some(long_ago);
+        let unread = cm.unread(since, |proc| self.waits_for_completions(proc));
+        for (owner, count, event, id) in unread {
             let who = self.who(owner);
             let events = times(count as u32, "event", "events");
             let _ = writeln!(
                 out,
                 "{who} has {events} in an event channel that it does not read, the first is \
                  RDMA_CM_EVENT_{event} of id {id}; usual cause: rdma_get_cm_event is not called for the \
-                 channel that the id was created with"
+                 channel that the id was created with, or the thread that calls it waits for something \
+                 else, as in the handler of an event"
             );
         }
         for asking in cm.asking(long_ago) {
-            let (who, other) = (self.who(asking.owner), self.who(asking.other.0));
-            let (own, its) = (asking.id, asking.other.1);
-            let waited = self.waited(asking.since);
+            let (who, waited) = (self.who(asking.owner), self.waited(asking.since));
+            // Another thread may call something that leads to an event.
+            let is_sure = self.is_asked || self.threads(asking.owner).is_one();
             let (why, cause) = match asking.why {
-                Reason::NotAnswered => (
+                Reason::NotAnswered((other, its)) => (
                     format!(
-                        "{other} has taken the request (id {its}), and has called neither rdma_accept \
-                         nor rdma_reject"
+                        "{} has taken the request (id {its}), and has called neither rdma_accept nor \
+                         rdma_reject",
+                        self.who(other)
                     ),
                     "the server forgets to answer, or waits for something else first",
                 ),
-                Reason::NotDisconnected => (
+                Reason::NotDisconnected((other, its)) => (
                     format!(
-                        "{other} was told RDMA_CM_EVENT_DISCONNECTED of its id {its}, and has called \
-                         neither rdma_disconnect nor rdma_destroy_id"
+                        "{} was told RDMA_CM_EVENT_DISCONNECTED of its id {its}, and has called neither \
+                         rdma_disconnect nor rdma_destroy_id",
+                        self.who(other)
                     ),
                     "the peer ignores the event",
                 ),
+                Reason::Over | Reason::Unused if !is_sure => continue,
+                Reason::Over => (
+                    "its connection was rejected or has failed, and no event comes behind that"
+                        .into(),
+                    "the event that said so was not looked at (event->event, event->status)",
+                ),
+                Reason::Unused => (
+                    "no id has its event channel".into(),
+                    "rdma_create_id was given another channel, or none, which gives the id its own \
+                     (id->channel)",
+                ),
             };
+            let of = asking.id.map(|own| format!(", for an event of id {own}")).unwrap_or_default();
             let _ = writeln!(
                 out,
-                "{who} waits in rdma_get_cm_event for {waited}, for an event of id {own}: {why}; usual \
-                 cause: {cause}"
+                "{who} waits in rdma_get_cm_event for {waited}{of}: {why}; usual cause: {cause}"
             );
         }
     }

@@ -2,38 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use object::Endianness;
-use object::elf::{FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
 use soft_hca_core::config;
-use soft_hca_core::system;
 
-use super::libraries::is_for_this_machine;
+use crate::outside::{self, Kind};
 
 /// `AT_SECURE` of getauxval(3): the loader preloads nothing from elsewhere.
 const AT_SECURE: u64 = 23;
 
 /// How much of a command line is shown.
 const SHOWN: usize = 60;
-
-/// What begins the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// This loader, which preloads libraries.
-    Dynamic(PathBuf),
-    /// Nobody: it is linked statically.
-    Static,
-    /// It is for another kind of processor than this one.
-    Foreign,
-    /// It cannot be read.
-    #[default]
-    Unknown,
-}
 
 /// A program as it is run.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +47,7 @@ impl Image {
         };
         Self {
             line: command_line(&fs::read(proc.join("cmdline")).unwrap_or_default()),
-            kind: kind(&proc.join("exe")),
+            kind: Kind::of_file(&proc.join("exe")),
             secure: secure(&proc),
             environment: environment.split(|byte| *byte == 0).filter_map(variable).collect(),
             has_other_root: root(&proc) != root(Path::new("/proc/self")),
@@ -133,47 +114,11 @@ fn command_line(bytes: &[u8]) -> String {
     }
 }
 
-fn kind(exe: &Path) -> Kind {
-    let mut head = vec![0; 4096];
-    let read = fs::File::open(exe).and_then(|file| file.take(4096).read(&mut head));
-    let Ok(count) = read else { return Kind::Unknown };
-    if !is_for_this_machine(exe) {
-        return Kind::Foreign;
-    }
-    interpreter(&head[..count], exe).unwrap_or(Kind::Unknown)
-}
-
-/// Who begins a program with this head, from its program headers.
-fn interpreter(head: &[u8], exe: &Path) -> Option<Kind> {
-    let header = FileHeader64::<Endianness>::parse(head).ok()?;
-    let endian = header.endian().ok()?;
-    let headers = header.program_headers(endian, head).ok()?;
-    let Some(found) = headers.iter().find(|header| header.p_type(endian) == PT_INTERP) else {
-        return Some(Kind::Static);
-    };
-    let (from, count) = found.file_range(endian);
-    let name = match head.get(from as usize..(from + count) as usize) {
-        Some(name) => name.to_vec(),
-        None => fs::read(exe).ok()?.get(from as usize..(from + count) as usize)?.to_vec(),
-    };
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    Some(Kind::Dynamic(OsStr::from_bytes(name).into()))
-}
-
 /// Why the loader does not trust the environment, from what the kernel tells it and from the file, as a process
 /// that is traced gets no privileges.
 fn secure(proc: &Path) -> Option<&'static str> {
-    let exe = proc.join("exe");
-    let status = fs::metadata(&exe).ok()?;
-    if status.mode() & libc::S_ISUID != 0 && status.uid() != system::user() {
-        return Some("it is setuid");
-    }
-    if status.mode() & libc::S_ISGID != 0 && status.mode() & libc::S_IXGRP != 0 {
-        return Some("it is setgid");
-    }
-    let mut value = [0; 64];
-    if rustix::fs::getxattr(&exe, "security.capability", &mut value[..]).is_ok() {
-        return Some("its file has capabilities");
+    if let Some(rights) = outside::rights(&proc.join("exe")) {
+        return Some(rights);
     }
     let words = fs::read(proc.join("auxv")).ok()?;
     let words: Vec<u64> = words
@@ -239,11 +184,5 @@ mod tests {
         assert_eq!(memlock("Max locked memory  unlimited  unlimited  bytes\n"), None);
         let maps = b"1-2 r--p 0 fe:00 1 /a b.so\n2-3 r-xp 1 fe:00 1 /a b.so\n3-4 rw-p 0 00:00 0\n4-5 r--p 0 fe:00 2 /c\n";
         assert_eq!(mapped(maps), ["/a b.so", "/c"].map(PathBuf::from));
-    }
-
-    #[test]
-    fn programs_that_are_none() {
-        assert_eq!(kind(Path::new("/etc/passwd")), Kind::Foreign);
-        assert_eq!(kind(Path::new("/nowhere")), Kind::Unknown);
     }
 }

@@ -13,9 +13,10 @@ use soft_hca_core::notes::Note;
 use soft_hca_core::provider;
 
 use super::Finding::{self, Good, Problem, Warning};
-use super::image::{Image, Kind};
+use super::image::Image;
 use super::report;
 use super::verbs::{self, Library};
+use crate::outside::{self, Outside};
 use crate::preload;
 
 /// A program as a process ran it.
@@ -191,28 +192,11 @@ impl Process {
     }
 
     /// Why our library is not in it, and what to do.
-    fn outside(&self, place: &Place<'_>) -> (String, String) {
+    fn outside(&self, place: &Place<'_>) -> Outside {
         let image = &self.image;
-        let dynamic = "link it dynamically".to_owned();
-        match &image.kind {
-            Kind::Static => return ("it is linked statically".into(), dynamic),
-            Kind::Foreign => {
-                return (
-                    "it is for another kind of processor".into(),
-                    "build it for this machine".into(),
-                );
-            }
-            Kind::Dynamic(loader) if loader.to_string_lossy().contains("ld-musl") => {
-                let fix = "build it for glibc, or soft-hca-preload for musl".into();
-                return (format!("its C library is musl ({})", loader.display()), fix);
-            }
-            _ => {}
-        }
-        if let Some(why) = image.secure {
-            return (
-                format!("{why}, so that the loader preloads nothing"),
-                "run a copy of it, without".into(),
-            );
+        let of_file = image.kind.outside().or_else(|| image.secure.map(outside::distrusted));
+        if let Some(outside) = of_file {
+            return outside;
         }
         if let Some(program) = &self.removed_by {
             let what = format!("{} has taken LD_PRELOAD out of its environment", program.display());

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Whether a file is a library or program for this machine. It is not loaded, only looked at.
-pub(super) fn is_for_this_machine(file: &Path) -> bool {
+pub(crate) fn is_for_this_machine(file: &Path) -> bool {
     /// Identification (magic, class, byte order, version) and machine.
     fn kind(file: &Path) -> io::Result<([u8; 7], [u8; 2])> {
         let mut header = [0; 20];

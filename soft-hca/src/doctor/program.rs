@@ -24,10 +24,6 @@ pub const UNUSED: u8 = 67;
 /// The hidden subcommand that waits to be traced and then becomes the program.
 pub const START_SUBCOMMAND: &str = "doctor-start";
 
-/// The exit status of a command that cannot be run, and of one that is not there, as of env(1).
-const CANNOT_RUN: i32 = 126;
-const NOT_THERE: i32 = 127;
-
 /// What was seen of a process: one for each program that it has been.
 struct Run {
     pid: u32,
@@ -152,14 +148,12 @@ fn traced(program: &Command, runs: &mut Runs) -> Result<u8, Error> {
     })
 }
 
-/// Waits to be traced, then becomes the program. Comes back only if that fails: the exit status.
-pub fn start(command: &[OsString]) -> i32 {
+/// Waits to be traced, then becomes the program. Comes back only if that fails.
+pub fn start(command: &[OsString]) -> Error {
     trace::stop();
-    let Some((program, arguments)) = command.split_first() else { return CANNOT_RUN };
+    let (program, arguments) = command.split_first().expect("the command line has a program");
     let error = Command::new(program).args(arguments).stdin(Stdio::inherit()).exec();
-    let status = if error.kind() == io::ErrorKind::NotFound { NOT_THERE } else { CANNOT_RUN };
-    eprintln!("soft-hca: {}", Error::Exec(program.clone(), error));
-    status
+    Error::Exec(program.clone(), error)
 }
 
 /// The name of a fabric for one command.

@@ -47,11 +47,10 @@ pub(super) fn trace(pid: u32, seen: &mut impl Seen) -> io::Result<u8> {
     thread::scope(|scope| {
         scope.spawn(move || {
             while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                // A terminal's SIGINT has gone to the program as well.
-                if let Some(signal) = signals::taken().filter(|signal| *signal != libc::SIGINT) {
-                    // SAFETY: a child: its number is not used again before it is waited for, which is the
-                    // last thing that happens here.
-                    unsafe { libc::kill(child, signal) };
+                // It is waited for last of all that happens here.
+                for signal in signals::taken() {
+                    signal.pass_on(pid, false);
+                    signal.obey();
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! Records of all processes, in the order of time, into a file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use soft_hca_core::engine::{DAEMON, LINK};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, FOLDER, Record, TraceRing};
 use soft_hca_record::Entry;
@@ -39,6 +40,8 @@ pub(super) struct Collector {
     /// Records with the index of the process that has written them.
     pending: Vec<(u32, Record)>,
     decoder: Decoder,
+    /// Programs that have begun and not ended, by index and number.
+    alive: HashMap<u32, u32>,
     /// Entries that were given, and that are missing.
     pub given: u64,
     pub dropped: u64,
@@ -54,6 +57,7 @@ impl Collector {
             rings: Vec::new(),
             pending: Vec::new(),
             decoder: Decoder::new(began),
+            alive: HashMap::new(),
             given: 0,
             dropped: 0,
         }
@@ -79,6 +83,13 @@ impl Collector {
         for process in &mut self.rings {
             let by = process.ring.index();
             while let Some(record) = process.ring.read(&mut process.at, is_over) {
+                let proc = record.about.proc;
+                match &record.event {
+                    Event::Began(_) if [DAEMON, LINK].contains(&(proc as usize)) => {}
+                    Event::Began(began) => _ = self.alive.insert(proc, began.pid),
+                    Event::Ended(_) => _ = self.alive.remove(&proc),
+                    _ => {}
+                }
                 // What it tells, entries of other threads may name that have an earlier time.
                 match &record.event {
                     Event::Place(place) => self.decoder.places.learn(by, place, &record.tail),
@@ -87,6 +98,11 @@ impl Collector {
             }
             process.ring.release(process.at);
         }
+    }
+
+    /// Programs whose end is not on record.
+    pub(super) fn alive(&self) -> impl Iterator<Item = u32> {
+        self.alive.values().copied()
     }
 
     /// Whether a process is in the midst of a record, or was killed there.

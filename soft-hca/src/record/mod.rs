@@ -2,6 +2,7 @@
 
 mod collect;
 mod decode;
+mod ending;
 pub(crate) mod signals;
 mod sink;
 mod terminal;
@@ -34,15 +35,23 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::check::Watcher;
 use super::run::{self, Options};
-use super::{Error, cannot, fabric, ls};
+use super::{Error, cannot, fabric, ls, outside};
 
 use collect::Collector;
+use ending::Life;
 use sink::Sink;
 
 /// How often the recorder looks.
 const PERIOD: Duration = Duration::from_millis(20);
 /// How often the daemon is asked who does not go on.
 const BETWEEN_LOOKS_NS: u64 = 500_000_000;
+/// How long processes that were killed with the program may take to give back their memory.
+const DIES: Duration = Duration::from_secs(5);
+/// How long the daemon may take to notice an end.
+const NOTICED: Duration = Duration::from_millis(100);
+/// Between two looks at those, and so many after which one that lives does.
+const LOOKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(1);
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;
 
@@ -114,6 +123,9 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     if program.is_none() {
         eprintln!("soft-hca: records the fabric {fabric} until Ctrl-C");
     }
+    if let Some(program) = program.as_ref().filter(|_| options.time.is_none()) {
+        outside::warn_of_program(program.get_program());
+    }
     let live = config::explains().then(Live::new);
     let mut sink = Sink { writer: Some(writer), live, ..Sink::default() };
     let (status, collector) = recording.follow(program, options.time, &mut sink, failed)?;
@@ -146,6 +158,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
 /// exit status.
 pub fn explained(options: &Options) -> Result<u8, Error> {
     let (mut program, membership) = run::prepare(options)?;
+    outside::warn_of_program(program.get_program());
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = match Recording::begin(&membership.dir, connection, None, Scope::Failures) {
         // Somebody says so already, or writes it down.
@@ -165,6 +178,7 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
 /// who has watched, and how many entries are missing.
 pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Watcher, u64), Error> {
     let (program, membership) = run::prepare(options)?;
+    outside::warn_of_program(program.get_program());
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
     let like = profile_of(&fabric::devices(&membership.dir));
@@ -194,19 +208,44 @@ fn wait_for_packets(dir: &Path) {
     }
 }
 
+/// Waits for the ends of processes that are about to end, which are on record then.
+fn ends(collector: &mut Collector, sink: &mut Sink) -> io::Result<()> {
+    let began = Instant::now();
+    let mut until = began + NOTICED;
+    // Between SIGKILL and its exit a process looks for a moment as if it lived.
+    let mut alive = 0;
+    while alive < LOOKS {
+        collector.collect(false, |entry| sink.entry(entry))?;
+        let lives: Vec<Life> = collector.alive().map(ending::life).collect();
+        let now = Instant::now();
+        if lives.contains(&Life::Dies) && now < began + DIES {
+            until = now + NOTICED;
+        }
+        let are_alive = lives.iter().all(|life| *life == Life::Lives);
+        alive = if are_alive { alive + 1 } else { 0 };
+        if lives.is_empty() || now >= until {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
 /// The exit status if the recording is to end. `is_apart` if the program has a process group of its own.
 fn ended(
     child: Option<&mut Child>,
     recording: &Recording,
     is_apart: bool,
 ) -> Result<Option<u8>, Error> {
-    let signal = signals::taken();
-    let Some(child) = child else {
-        return Ok((signal.is_some() || recording.has_ended()).then_some(0));
-    };
-    if let Some(signal) = signal {
-        signals::pass_on(child, signal, is_apart);
+    let signals = signals::taken();
+    if let Some(child) = &child {
+        signals.iter().for_each(|signal| signal.pass_on(child.id(), is_apart));
     }
+    signals.iter().for_each(|signal| signal.obey());
+    let Some(child) = child else {
+        let is_over = signals.iter().any(|signal| signal.ends()) || recording.has_ended();
+        return Ok(is_over.then_some(0));
+    };
     let status = child.try_wait().map_err(cannot("wait for the program"))?;
     Ok(status.map(exit_status))
 }
@@ -334,6 +373,7 @@ impl Recording {
             }
             thread::sleep(PERIOD);
         };
+        ends(&mut collector, sink).map_err(failed())?;
         let folder = self.end();
         collector.collect(true, |entry| sink.entry(entry)).map_err(failed())?;
         sink.end().map_err(failed())?;

@@ -6,12 +6,18 @@
  * Both sides are of this process. After two seconds, or so many, an alarm kills it; a case that is right ends
  * before.
  */
+#define _GNU_SOURCE
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SECONDS = 2, BYTES = 64, GID_INDEX = 1 };
@@ -96,12 +102,15 @@ static void connect_sides(void)
     join(&b, a.qp->qp_num);
 }
 
+static pid_t second;
+
 /* Two processes, each with side a; whether this is the second one. */
 static int fork_sides(void)
 {
     int to_first[2], to_second[2];
     check(!pipe(to_first) && !pipe(to_second), "pipe");
-    int is_second = fork() == 0;
+    second = fork();
+    int is_second = second == 0;
     int to = is_second ? to_first[1] : to_second[1], from = is_second ? to_second[0] : to_first[0];
     uint32_t peer;
     open_device();
@@ -291,6 +300,74 @@ static void peer_works(void)
         awaits_message();
 }
 
+/* What the second process does ends with the first one. */
+static void end_with_first(void)
+{
+    check(!prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");
+}
+
+static void peer_polls(void)
+{
+    if (fork_sides()) {
+        end_with_first();
+        receive(&a);
+        poll_until_found(&a);
+    }
+    awaits_message();
+}
+
+/* The other one has taken the event of its message, and waits for something else. */
+static void handler_waits(void)
+{
+    if (fork_sides()) {
+        end_with_first();
+        awaits_message();
+        pause();
+    }
+    send_by(&a, IBV_SEND_SIGNALED);
+    poll_until_found(&a);
+    awaits_message();
+}
+
+/* Keeps a process off all processors but one. */
+static void pin(pid_t process)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+    check(!sched_getaffinity(0, sizeof all, &all), "sched_getaffinity");
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    check(!sched_setaffinity(process, sizeof one, &one), "sched_setaffinity");
+}
+
+/* The hanging one is killed by one that ends then, and gets to its own end when a third one lets it. */
+static void slow_to_end(void)
+{
+    const struct sched_param none = { 0 };
+    if (fork_sides()) {
+        receive(&a);
+        await_event(&a);
+    }
+    send_by(&a, IBV_SEND_SIGNALED);
+    poll_until_found(&a);
+    usleep(1500000);
+    pin(second);
+    check(!sched_setscheduler(second, SCHED_IDLE, &none), "sched_setscheduler");
+    if (fork() == 0) {
+        /* Nobody takes it for its parent. */
+        syscall(SYS_close_range, 3u, ~0u, 0u);
+        pin(0);
+        for (time_t end = time(NULL) + 2; time(NULL) < end;)
+            ;
+        check(!sched_setscheduler(second, SCHED_OTHER, &none), "sched_setscheduler");
+        _exit(0);
+    }
+    usleep(50000);
+    check(!kill(second, SIGKILL), "kill");
+}
+
 /* A thread that waits for work does not hold up the end. */
 static void ends_while_one_waits(void)
 {
@@ -335,6 +412,7 @@ static void stalled(void)
 
 static struct rdma_event_channel *of_server, *of_client;
 static struct rdma_cm_id *listener, *server, *client;
+static uint16_t port;
 
 static struct rdma_cm_event *get(struct rdma_event_channel *channel, enum rdma_cm_event_type expected)
 {
@@ -351,7 +429,7 @@ static void take(struct rdma_event_channel *channel, enum rdma_cm_event_type exp
 
 static void resolve(struct rdma_event_channel *channel)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = rdma_get_src_port(listener) };
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = port };
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     check(!rdma_resolve_addr(client, NULL, (struct sockaddr *)&address, 1000), "rdma_resolve_addr");
     take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -376,6 +454,7 @@ static void listens(void)
     check(!rdma_create_id(of_client, &client, NULL, RDMA_PS_TCP), "rdma_create_id");
     check(!rdma_bind_addr(listener, (struct sockaddr *)&address), "rdma_bind_addr");
     check(!rdma_listen(listener, 1), "rdma_listen");
+    port = rdma_get_src_port(listener);
 }
 
 static void connects(void)
@@ -458,6 +537,61 @@ static void destroys(int acknowledges)
     check(!rdma_destroy_id(server), "rdma_destroy_id");
 }
 
+static void unused_channel(void)
+{
+    established();
+    take(rdma_create_event_channel(), RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static void after_rejection(void)
+{
+    listens();
+    connects();
+    request_comes();
+    check(!rdma_reject(server, NULL, 0), "rdma_reject");
+    take(of_client, RDMA_CM_EVENT_REJECTED);
+    take(of_client, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void flushes_sends(void)
+{
+    established();
+    for (int i = 0; i < 3; i++) {
+        struct ibv_send_wr request = { .wr_id = 5, .opcode = IBV_WR_SEND }, *bad;
+        check(!ibv_post_send(client->qp, &request, &bad), "ibv_post_send");
+    }
+    check(!rdma_disconnect(client), "rdma_disconnect");
+    take(of_server, RDMA_CM_EVENT_DISCONNECTED);
+    check(!rdma_disconnect(server), "rdma_disconnect");
+    take(of_client, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+/* The server serves a connection in its loop for events, and so does not take the next one. */
+static void cm_handler_waits(void)
+{
+    int to_client[2];
+    check(!pipe(to_client), "pipe");
+    if (fork() == 0) {
+        end_with_first();
+        listens();
+        check(write(to_client[1], &port, sizeof port) == sizeof port, "write");
+        request_comes();
+        accepts();
+        pause();
+    }
+    check(read(to_client[0], &port, sizeof port) == sizeof port, "read");
+    of_client = rdma_create_event_channel();
+    check(!rdma_create_id(of_client, &client, NULL, RDMA_PS_TCP), "rdma_create_id");
+    connects();
+    take(of_client, RDMA_CM_EVENT_ESTABLISHED);
+    struct ibv_recv_wr request = { .wr_id = 7 }, *bad;
+    check(!ibv_post_recv(client->qp, &request, &bad), "ibv_post_recv");
+    check(!ibv_req_notify_cq(client->recv_cq, 0), "ibv_req_notify_cq");
+    struct ibv_cq *cq;
+    void *own;
+    check(!ibv_get_cq_event(client->recv_cq_channel, &cq, &own), "ibv_get_cq_event");
+}
+
 static void event_kept(void)
 {
     destroys(0);
@@ -491,6 +625,9 @@ static const struct {
     { "peer_ends", 0, peer_ends },
     { "peer_waits", 0, peer_waits },
     { "peer_works", 0, peer_works },
+    { "peer_polls", 0, peer_polls },
+    { "handler_waits", 0, handler_waits },
+    { "slow_to_end", 0, slow_to_end },
     { "ends_while_one_waits", 1, ends_while_one_waits },
     { "unsignaled", 1, unsignaled },
     { "unposted", 1, unposted },
@@ -501,6 +638,10 @@ static const struct {
     { "not_completed", 0, not_completed },
     { "wrong_channel", 0, wrong_channel },
     { "ignores_disconnected", 0, ignores_disconnected },
+    { "unused_channel", 0, unused_channel },
+    { "after_rejection", 0, after_rejection },
+    { "flushes_sends", 0, flushes_sends },
+    { "cm_handler_waits", 0, cm_handler_waits },
     { "event_kept", 0, event_kept },
     { "event_given_back", 0, event_given_back },
 };

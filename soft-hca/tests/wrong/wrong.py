@@ -2,13 +2,14 @@
 pairs of this process."""
 
 import ctypes
+import mmap
 import os
 import signal
 import socket
 import sys
 
 import pyverbs.enums as e
-from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR
@@ -307,6 +308,33 @@ def beyond_limits():
     refused(lambda: AH(side.pd, attr=way(sgid_index=200)))
     refused(lambda: side.connect(side.qp.qp_num, sgid_index=200))
     refused(side.send)
+
+
+def put_off_and_is_killed():
+    a, b = pair()
+    for _ in range(16):
+        a.reach(e.IBV_WR_RDMA_WRITE, b, b.mr.rkey)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def read_only():
+    pd = PD(context)
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    nothing = ctypes.c_void_p(None)
+    size = ctypes.c_size_t(4096)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    address = libc.mmap(nothing, size, mmap.PROT_READ, flags, -1, ctypes.c_long(0))
+    MR(pd, 4096, 0, address=address).close()
+    refused(lambda: MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE, address=address))
+    libc.munmap(ctypes.c_void_p(address), size)
+    refused(lambda: MR(pd, 4096, 0, address=address))
+
+
+def no_gid():
+    pd = PD(context)
+    route = GlobalRoute(dgid=GID(":".join(["0000"] * 8)), sgid_index=GID_INDEX)
+    refused(lambda: AH(pd, attr=AHAttr(gr=route, is_global=1, port_num=1)))
 
 
 def in_use():

@@ -14,29 +14,39 @@ pub(crate) struct Asking {
     pub owner: usize,
     /// `CLOCK_MONOTONIC` nanoseconds.
     pub since: u64,
-    /// Number of the id whose event does not come.
-    pub id: u32,
-    /// Process and id of the one that would have to do something.
-    pub other: (usize, u32),
+    /// Number of the id whose event does not come; none where no id has the event channel.
+    pub id: Option<u32>,
     pub why: Reason,
 }
 
-/// What somebody has not done.
+/// Process and id of the one that would have to do something.
+type Other = (usize, u32);
+
+/// Why an event does not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Its request was taken, and neither accepted nor rejected.
-    NotAnswered,
-    /// Its disconnection was told, and not answered.
-    NotDisconnected,
+    /// The request was taken, and neither accepted nor rejected.
+    NotAnswered(Other),
+    /// The disconnection was told, and not answered.
+    NotDisconnected(Other),
+    /// Its connection was rejected or has not come about, as are those of all ids of the event channel.
+    Over,
+    /// No id has the event channel.
+    Unused,
 }
 
 impl Cm {
     /// Events that wait in files whose programs have not fetched them: process, how many, and name and id
-    /// of the first. With a time only those that somebody has waited for since then.
-    pub(crate) fn unread(&self, since: Option<u64>) -> Vec<(usize, usize, &'static str, u32)> {
+    /// of the first. With a time only those that somebody has waited for since then; `waits` says whether a process
+    /// waits for completions.
+    pub(crate) fn unread(
+        &self,
+        since: Option<u64>,
+        waits: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, usize, &'static str, u32)> {
         let unread = self.files.values().filter_map(|file| {
             let first = file.events.front()?;
-            if since.is_some_and(|since| !self.is_awaited(file.owner, first, since)) {
+            if since.is_some_and(|since| !self.is_awaited(file.owner, first, since, &waits)) {
                 return None;
             }
             let (event, id) = first.told;
@@ -47,7 +57,13 @@ impl Cm {
     }
 
     /// Whether the other end waits for what an event leads to, or its own program at another file.
-    fn is_awaited(&self, owner: usize, event: &Waiting, since: u64) -> bool {
+    fn is_awaited(
+        &self,
+        owner: usize,
+        event: &Waiting,
+        since: u64,
+        waits: impl Fn(usize) -> bool,
+    ) -> bool {
         let asks = |file: &File| {
             file.events.is_empty() && file.asked_ns.is_some_and(|asked| asked <= since)
         };
@@ -55,7 +71,8 @@ impl Cm {
         let connection = self.ids.get(&key).and_then(|id| id.connection.as_ref());
         let other = connection.and_then(|connection| self.other_end(connection));
         let other = other.and_then(|(_, id)| self.files.get(&id.file));
-        other.is_some_and(asks) || self.files.values().any(|file| file.owner == owner && asks(file))
+        other.is_some_and(|file| asks(file) || file.owner != owner && waits(file.owner))
+            || self.files.values().any(|file| file.owner == owner && asks(file))
     }
 
     /// Programs that wait for an event since a time or longer.
@@ -65,10 +82,30 @@ impl Cm {
             .iter()
             .filter(|(_, file)| file.events.is_empty())
             .filter_map(|(number, file)| Some((*number, file.asked_ns.filter(|at| *at <= since)?)))
-            .flat_map(|(file, at)| self.asking_of(file, at))
+            .flat_map(|(file, at)| {
+                let nothing = self.gets_nothing(file, at);
+                nothing.into_iter().chain(self.asking_of(file, at))
+            })
             .collect();
         all.sort_unstable_by_key(|asking| asking.id);
         all
+    }
+
+    /// A program that waits at a file for which there is no event as long as it waits.
+    fn gets_nothing(&self, number: FileId, since: u64) -> Option<Asking> {
+        let file = self.files.get(&number).filter(|file| file.unfetched().next().is_none())?;
+        let mut own = self.ids.values().filter(|id| id.file == number);
+        let is_over = |id: &Id| {
+            let connection = id.connection.as_ref();
+            !id.is_datagram
+                && connection.is_some_and(|connection| connection.state == ConnectionState::Over)
+        };
+        let (id, why) = match own.next() {
+            None => (None, Reason::Unused),
+            Some(first) if is_over(first) && own.all(is_over) => (Some(first.number), Reason::Over),
+            Some(_) => return None,
+        };
+        Some(Asking { owner: file.owner, since, id, why })
     }
 
     fn asking_of(&self, file: FileId, since: u64) -> Vec<Asking> {
@@ -81,16 +118,18 @@ impl Cm {
                 return None;
             }
             let state = other.connection.as_ref()?.state;
+            let owner = self.files.get(&file)?.owner;
+            let other = (self.files.get(&other.file)?.owner, other.number);
             let why = match (connection.state, state) {
-                (ConnectionState::ReqSent, ConnectionState::ReqReceived) => Reason::NotAnswered,
+                (ConnectionState::ReqSent, ConnectionState::ReqReceived) => {
+                    Reason::NotAnswered(other)
+                }
                 (ConnectionState::DreqSent, ConnectionState::DreqReceived) => {
-                    Reason::NotDisconnected
+                    Reason::NotDisconnected(other)
                 }
                 _ => return None,
             };
-            let owner = self.files.get(&file)?.owner;
-            let other = (self.files.get(&other.file)?.owner, other.number);
-            Some(Asking { owner, since, id: id.number, other, why })
+            Some(Asking { owner, since, id: Some(id.number), why })
         });
         asking.collect()
     }

@@ -92,9 +92,14 @@ pub(crate) fn populate(address: u64, length: u64, writable: bool) -> Result<()> 
         Some(libc::EINVAL) if is_writable_enough(start, writable) && is_mapped(start, bytes) => {
             Ok(())
         }
-        _ => Err(Errno::EFAULT),
+        _ if writable && populate(address, length, false).is_ok() => Err(READ_ONLY),
+        _ => Err(NOT_MAPPED),
     }
 }
+
+const READ_ONLY: Errno = Errno::EFAULT
+    .because("part of the memory may not be written, for which IBV_ACCESS_LOCAL_WRITE asks");
+const NOT_MAPPED: Errno = Errno::EFAULT.because("part of the memory is not mapped");
 
 /// Whether the first byte of a page may be written, if that is asked for.
 fn is_writable_enough(address: u64, writable: bool) -> bool {
@@ -126,6 +131,7 @@ mod tests {
         assert_eq!(write(8, &[1]), Err(Errno::EFAULT));
         assert_eq!(populate(4096, 100, true), Err(Errno::EFAULT));
         assert_eq!(populate(u64::MAX - 5, 100, true), Err(Errno::EFAULT));
+        assert_eq!(populate(4096, 100, true).unwrap_err().reason(), NOT_MAPPED.reason());
     }
 
     #[test]
@@ -157,5 +163,6 @@ mod tests {
         let text = populate as fn(u64, u64, bool) -> Result<()> as usize as u64;
         populate(text, 16, false).unwrap();
         assert_eq!(populate(text, 16, true), Err(Errno::EFAULT));
+        assert_eq!(populate(text, 16, true).unwrap_err().reason(), READ_ONLY.reason());
     }
 }

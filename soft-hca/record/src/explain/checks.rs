@@ -180,10 +180,51 @@ pub(super) fn status_meaning(status: &str) -> &'static str {
     }
 }
 
+/// What usually makes a check fail, by how it begins.
+const CAUSES: [(&str, &str); 12] = [
+    ("the port's GID table has no entry", NO_INDEX),
+    (
+        "sends are posted in RTS",
+        "the queue pair is not connected yet: ibv_modify_qp to INIT, RTR and RTS come first, or the event \
+         RDMA_CM_EVENT_ESTABLISHED",
+    ),
+    ("receives are posted from INIT on", "ibv_modify_qp to INIT, or rdma_create_qp, comes first"),
+    ("more elements than the queue pair's max_send_sge", ELEMENTS),
+    ("more elements than the queue's max_recv_sge", ELEMENTS),
+    (
+        "more inline data",
+        "cap.max_inline_data, which creation gives back, is less than the work request needs",
+    ),
+    ("the address of an atomic operation", ATOMIC),
+    ("an atomic operation", ATOMIC),
+    (
+        "part of the memory may not be written",
+        "a constant, or a mapping without PROT_WRITE: map it writable, or register it without \
+         IBV_ACCESS_LOCAL_WRITE",
+    ),
+    (
+        "part of the memory is not mapped",
+        "the buffer was not allocated or is freed, or the length is not its own",
+    ),
+    (
+        "the destination GID is all zeros",
+        "ah_attr.grh.dgid was not set: the two sides exchange their GIDs, as they do their queue pair \
+         numbers",
+    ),
+    (
+        "one of the two GIDs is an IPv4 address",
+        "sgid_index is not that of the GID of the same kind as the peer's: ibv_query_gid_table lists them",
+    ),
+];
+
+const NO_INDEX: &str = "an index that was not looked up: ibv_query_gid_table lists what there is";
+const ATOMIC: &str = "atomic operations are of eight bytes, at an address that is a multiple of 8";
+const ELEMENTS: &str = "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, max_sge)";
+
 /// What usually makes a call fail with an error.
 pub(super) fn call_cause(call: &str, errno: &str, why: &str) -> &'static str {
-    if call == "ibv_post_send" && why.contains("atomic operation") {
-        return "atomic operations are of eight bytes, at an address that is a multiple of 8";
+    if let Some((_, cause)) = CAUSES.iter().find(|(check, _)| why.starts_with(check)) {
+        return cause;
     }
     match (call, errno) {
         ("ibv_post_send", "ENOMEM") => {
@@ -192,15 +233,10 @@ pub(super) fn call_cause(call: &str, errno: &str, why: &str) -> &'static str {
              for hardly more than max_send_wr"
         }
         ("ibv_post_send", "EINVAL") => {
-            "what ibv_create_qp was asked for (cap.max_send_sge, cap.max_inline_data) is less than the \
-             work request needs, or its opcode is none of this type of queue pair"
+            "the work request's opcode is none of this type of queue pair, or its flags do not go with it"
         }
         ("ibv_post_recv" | "ibv_post_srq_recv", "ENOMEM") => {
             "more receives are posted than max_recv_wr or max_wr, and messages have taken too few"
-        }
-        ("ibv_post_recv" | "ibv_post_srq_recv", "EINVAL") => {
-            "the receive has more elements than was asked for (cap.max_recv_sge), or the queue pair is \
-             in RESET: ibv_modify_qp to INIT comes first"
         }
         _ => errno_cause(errno),
     }
@@ -211,7 +247,7 @@ fn errno_cause(errno: &str) -> &'static str {
     match errno {
         "EINVAL" => "a wrong argument, or an object in the wrong state",
         "ENOENT" => "an object of another context, or one that is destroyed",
-        "ENODATA" => "an index that was not looked up: ibv_query_gid_table lists what there is",
+        "ENODATA" => NO_INDEX,
         "ENOMEM" => "more objects than the device has",
         "EBUSY" => "another object still uses this one: destroy them in the other order",
         "EIO" | "ENXIO" => "the device was removed under the program, or its driver ended",

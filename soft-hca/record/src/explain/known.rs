@@ -26,8 +26,8 @@ struct Qp {
     end: Option<(End, u64)>,
     /// A work request has failed.
     has_failed: bool,
-    /// Its program has put it into the error state.
-    is_shut: bool,
+    /// When its program has put it into the error state, and by which call of a library.
+    shut: Option<(u64, Option<String>)>,
     /// Sends that were posted and neither executed nor flushed: `wr_id` and time.
     posted: VecDeque<(u64, u64)>,
     /// Those that were executed before it was seen that they were posted.
@@ -36,7 +36,7 @@ struct Qp {
     has_packets: bool,
 }
 
-/// Sends of a queue pair that its peer on another host has not acknowledged.
+/// Sends of a queue pair that were not executed, or that its peer on another host has not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unfinished {
     pub(super) qp: u32,
@@ -46,6 +46,7 @@ pub(super) struct Unfinished {
     /// When it was posted.
     pub(super) since: u64,
     pub(super) count: usize,
+    pub(super) is_remote: bool,
 }
 
 impl Qp {
@@ -142,11 +143,12 @@ impl Known {
                 known.peer = qp(&call.args, "dest_qp_num").or(known.peer);
                 match arguments::text(&call.args, "qp_state") {
                     Some("IBV_QPS_RESET") => {
-                        (known.has_failed, known.is_shut) = (false, false);
+                        (known.has_failed, known.shut) = (false, None);
                         Some((number, Change::Reset))
                     }
                     Some("IBV_QPS_ERR") => {
-                        known.is_shut = true;
+                        let by = entry.place().and_then(|place| place.call.clone());
+                        known.shut.get_or_insert((entry.t, by));
                         Some((number, Change::Shut))
                     }
                     _ => None,
@@ -161,14 +163,21 @@ impl Known {
         }
     }
 
-    /// Sends, of the queue pairs for which `is_over` holds, that another host had not acknowledged.
-    pub(super) fn unfinished(&mut self, is_over: impl Fn(u32, u32) -> bool) -> Vec<Unfinished> {
+    /// Sends, of the queue pairs for which `is_over` holds, that were not executed, or that another host had not
+    /// acknowledged. Of those that `are_flushed` the completions tell, but for what another host may have got.
+    pub(super) fn unfinished(
+        &mut self,
+        is_over: impl Fn(u32, u32) -> bool,
+        are_flushed: bool,
+    ) -> Vec<Unfinished> {
+        let is_left = |qp: &Qp| !are_flushed && qp.shut.is_none() && !qp.has_failed;
         let over = self.qps.iter_mut().filter(|(number, qp)| is_over(**number, qp.process));
+        let over = over.filter(|(_, qp)| qp.has_packets || is_left(qp));
         let unfinished = over.filter_map(|(number, qp)| {
             let posted = std::mem::take(&mut qp.posted);
-            let (wr_id, since) = *posted.front().filter(|_| qp.has_packets)?;
-            let (qp, process, count) = (*number, qp.process, posted.len());
-            Some(Unfinished { qp, process, wr_id, since, count })
+            let (wr_id, since) = *posted.front()?;
+            let (is_remote, process, count) = (qp.has_packets, qp.process, posted.len());
+            Some(Unfinished { qp: *number, process, wr_id, since, count, is_remote })
         });
         let mut unfinished: Vec<_> = unfinished.collect();
         unfinished.sort_by_key(|unfinished| unfinished.qp);
@@ -184,15 +193,31 @@ impl Known {
         self.qp_mut(qp, process).has_failed = true;
     }
 
-    /// Whether the queue pair is in the error state because its program wants it so: what is
-    /// flushed then is no failure.
-    pub(super) fn is_shut(&self, qp: u32) -> bool {
-        self.qps.get(&qp).is_some_and(|qp| qp.is_shut && !qp.has_failed)
+    /// A completion tells that a request was flushed. Whether it was a send, of which nothing else is known.
+    pub(super) fn flushes(&mut self, qp: u32, wr_id: u64) -> bool {
+        let Some(qp) = self.qps.get_mut(&qp) else { return false };
+        let at = qp.posted.iter().position(|posted| posted.0 == wr_id);
+        at.and_then(|at| qp.posted.remove(at)).is_some()
+    }
+
+    /// How the queue pair has come into the error state by a time, if its program wants it so: receives that are
+    /// flushed then are no failure.
+    pub(super) fn shut(&self, qp: u32, t: u64) -> Option<String> {
+        let (at, by) = self.qps.get(&qp).filter(|qp| !qp.has_failed)?.shut.as_ref()?;
+        let by = by.as_deref().filter(|call| *call != "ibv_modify_qp").unwrap_or("its program");
+        let before = duration(t.saturating_sub(*at));
+        Some(format!("{by} has put the queue pair into the error state {before} before"))
     }
 
     /// The queue pair that another one is connected to.
     pub(super) fn peer(&self, qp: u32) -> Option<u32> {
         self.qps.get(&qp)?.peer
+    }
+
+    /// Whether the peer of a queue pair had ended, or its process, before a time.
+    pub(super) fn peer_has_ended(&self, qp: u32, t: u64) -> bool {
+        let peer = self.peer(qp).and_then(|peer| self.qps.get(&peer));
+        peer.and_then(|peer| peer.end).is_some_and(|(_, end)| end < t)
     }
 
     /// What the record has to say to why a queue pair's request waits or fails at a time, and a

@@ -8,6 +8,7 @@ mod known;
 mod live;
 mod order;
 mod sources;
+mod stalled;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use hang::{Around, Hang, Hangs};
 use known::{Change, Known, Unfinished};
 use order::{About, Role};
 use sources::Sources;
+use stalled::Stalled;
 
 pub use live::Live;
 
@@ -61,17 +63,6 @@ pub struct Problem {
     /// A thread is blocked; nothing has failed.
     pub is_hang: bool,
     about: About,
-}
-
-/// A request that waits, at the head of its queue pair's send queue.
-#[derive(Debug)]
-struct Stalled {
-    wr_id: u64,
-    process: u32,
-    since: u64,
-    reason: Reason,
-    /// That it waits was told.
-    is_told: bool,
 }
 
 /// Finds what went wrong in a record, entry after entry.
@@ -117,12 +108,11 @@ impl Explainer {
         self.hangs.entry(entry);
         let change = self.known.entry(entry);
         if let Some((qp, change)) = change {
-            let how = match change {
-                Change::Destroyed => "its program destroyed the queue pair",
-                Change::Reset => "its program reset the queue pair",
-                Change::Shut => "its program put the queue pair into the error state",
-            };
-            return self.waited_until(entry.t, how, |number, _| number == qp);
+            // Of one that was told as waiting its completion says nothing new.
+            let waited = self.stalled.get(&qp).filter(|_| change == Change::Shut);
+            self.failed.extend(waited.map(|stalled| (qp, stalled.wr_id)));
+            let is_over = |number, _| number == qp;
+            return self.waited_until(entry.t, Some(change), is_over);
         }
         let found = match &entry.what {
             What::ProcessBegan { pid, role, command, .. } => {
@@ -137,7 +127,7 @@ impl Explainer {
                 };
                 let mut problems = self.blocked_until(entry, *exit_by, end);
                 let is_its = |_, process| process == entry.process;
-                problems.extend(self.waited_until(entry.t, "its process ended", is_its));
+                problems.extend(self.waited_until(entry.t, None, is_its));
                 return problems;
             }
             // Nothing is wrong with it.
@@ -208,13 +198,12 @@ impl Explainer {
 
     fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Reason) {
         let Entry { t, process, .. } = *entry;
-        let new = || Stalled { wr_id, process, since: t, reason: reason.clone(), is_told: false };
+        let new = || Stalled::new(wr_id, process, t, reason);
         let stalled = self.stalled.entry(qp).or_insert_with(new);
         if stalled.wr_id != wr_id {
             *stalled = new();
         }
-        // What it waits for may change: the peer posts no receive, and then it ends.
-        stalled.reason = reason.clone();
+        stalled.becomes(t, reason);
     }
 
     /// Requests that have waited for so long at a time, each told once.
@@ -234,20 +223,32 @@ impl Explainer {
         blocked
     }
 
-    /// Requests of queue pairs, by number and process, that will not be executed any more, and how
-    /// that has come.
+    /// Requests of queue pairs, by number and process, that will not be executed any more, by a call or by the end of
+    /// their process.
     fn waited_until(
         &mut self,
         t: u64,
-        how: &str,
+        change: Option<Change>,
         is_over: impl Fn(u32, u32) -> bool,
     ) -> Vec<Problem> {
-        let unfinished = self.known.unfinished(&is_over);
+        let how = match change {
+            None => "its process ended",
+            Some(Change::Destroyed) => "its program destroyed the queue pair",
+            Some(Change::Reset) => "its program reset the queue pair",
+            Some(Change::Shut) => "its program put the queue pair into the error state",
+        };
+        let are_flushed = change == Some(Change::Shut);
+        let unfinished = self.known.unfinished(&is_over, are_flushed);
         let all = std::mem::take(&mut self.stalled);
         let (over, others) =
             all.into_iter().partition(|(qp, stalled)| is_over(*qp, stalled.process));
         self.stalled = others;
-        let over: BTreeMap<u32, Stalled> = over;
+        let mut over: BTreeMap<u32, Stalled> = over;
+        // It was put off until the memory of its own process was gone, which is tried as any other.
+        over.retain(|qp, stalled| {
+            let is_own = stalled.is_out_of_reach(t) && !self.known.peer_has_ended(*qp, t);
+            !is_own || change.is_some()
+        });
         let of = |(qp, stalled): (&u32, &Stalled)| {
             let waited = t.saturating_sub(stalled.since);
             let text = format!("still waited, for {}, when {how}", duration(waited));
@@ -256,28 +257,43 @@ impl Explainer {
             problem.about.role = Role::Waited { ns: waited, is_told };
             problem
         };
-        let is_long = |unfinished: &Unfinished| t.saturating_sub(unfinished.since) >= ANSWER_NS;
-        let unanswered = unfinished.into_iter().filter(is_long);
-        let unanswered = unanswered.map(|unfinished| self.unanswered(t, how, unfinished));
-        over.iter().map(of).chain(unanswered).collect()
+        let is_meant = |unfinished: &Unfinished| match unfinished.is_remote {
+            true => t.saturating_sub(unfinished.since) >= ANSWER_NS,
+            // What is known of one that waits says more; where entries are missing it may be done.
+            false => !over.contains_key(&unfinished.qp) && !self.is_partial,
+        };
+        let unfinished = unfinished.into_iter().filter(is_meant);
+        let unfinished = unfinished.map(|unfinished| self.unfinished(t, how, unfinished));
+        over.iter().map(of).chain(unfinished).collect()
     }
 
-    /// Requests that another host has not answered until something has ended them.
-    fn unanswered(&self, t: u64, how: &str, unfinished: Unfinished) -> Problem {
-        let Unfinished { qp, process, wr_id, since, count } = unfinished;
+    /// Requests that another host has not answered, or that were put off, until something has ended them.
+    fn unfinished(&self, t: u64, how: &str, unfinished: Unfinished) -> Problem {
+        let Unfinished { qp, process, wr_id, since, count, is_remote } = unfinished;
         let who = self.who(process);
         let waited = duration(t.saturating_sub(since));
         let behind = match count - 1 {
             0 => String::new(),
             others => format!(", with {others} behind it,"),
         };
+        let (done, why, cause) = match is_remote {
+            true => (
+                "acknowledged",
+                "on the peer's side, which is on another host: its packets tell what came back",
+                "the peer posts no receive, has ended, or the network is interrupted: see the packets of \
+                 this queue pair, and a record of the other host",
+            ),
+            false => (
+                "executed",
+                "on this side: it was put off, as an adapter may do, and as --strict does on purpose",
+                "the program did not wait for the completion of its last send: what is not executed by \
+                 then never is",
+            ),
+        };
         let what = format!(
-            "{who}: the send work request wr_id={wr_id:#x} of qp {qp}{behind} was not acknowledged, \
-             for {waited}, when {how}"
+            "{who}: the send work request wr_id={wr_id:#x} of qp {qp}{behind} was not {done}, for \
+             {waited}, when {how}"
         );
-        let why = "on the peer's side, which is on another host: its packets tell what came back";
-        let cause = "the peer posts no receive, has ended, or the network is interrupted: see the \
-                     packets of this queue pair, and a record of the other host";
         let about = About { qps: vec![qp], ..About::default() };
         let source = self.sources.send(qp, wr_id);
         Problem { about, source, ..Problem::new((since, process), what, why.into(), cause) }
@@ -285,13 +301,17 @@ impl Explainer {
 
     /// Who waits for what, at a time.
     fn waits(&self, qp: u32, stalled: &Stalled, waits: &str, t: u64) -> Problem {
-        let Stalled { wr_id, process, since, reason, .. } = stalled;
+        let Stalled { wr_id, process, since, .. } = stalled;
         let peer = self.known.peer(qp);
         let peer = peer.map_or(String::new(), |peer| format!(", connected to qp {peer},"));
         let who = self.who(*process);
         let what =
             format!("{who}: the send work request wr_id={wr_id:#x} of qp {qp}{peer} {waits}");
-        let (why, cause) = self.explain(reason, Side::Requester, (qp, t));
+        let (reason, last) = stalled.reason_at(t);
+        let (mut why, cause) = self.explain(reason, Side::Requester, (qp, t));
+        if let Some((last, lasted)) = last {
+            why += &format!("; at last, for {}: {last}", duration(lasted));
+        }
         let about = About { qps: vec![qp], ..About::default() };
         let source = self.sources.send(qp, *wr_id);
         Problem { about, source, ..Problem::new((*since, *process), what, why, cause) }
@@ -311,6 +331,18 @@ impl Explainer {
         };
         let why = format!("{}: {reason}{evidence}{counts}", side(reason, subject));
         (why, cause.unwrap_or_else(|| usual_cause(reason)))
+    }
+
+    /// A send that its own program has flushed.
+    fn flushed(&self, entry: &Entry, completion: &Completion, how: String) -> Problem {
+        let Completion { qp, wr_id, .. } = *completion;
+        let what = format!(
+            "the send work request wr_id={wr_id:#x} of qp {qp} is flushed by its own program"
+        );
+        let cause = "the connection is ended before the sends are done, and they are lost: wait for their \
+                     completions first";
+        let about = About { qps: vec![qp], ..About::default() };
+        Problem { about, ..self.of(entry, what, format!("on this side: {how}"), cause) }
     }
 
     fn of(&self, entry: &Entry, what: String, why: String, cause: &str) -> Problem {
@@ -393,9 +425,10 @@ impl Explainer {
         }
         let qps = vec![qp];
         if completion.status == FLUSHED {
-            // Its end is its program's own doing, as after rdma_disconnect.
-            if self.known.is_shut(qp) {
-                return None;
+            let is_send = self.known.flushes(qp, wr_id);
+            // Receives come back so when the program ends a connection.
+            if let Some(how) = self.known.shut(qp, entry.t) {
+                return is_send.then(|| self.flushed(entry, completion, how));
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
             let (why, cause) = (status_meaning(FLUSHED).into(), usual_cause(&Reason::Flushed));

@@ -436,3 +436,106 @@ fn what_happens_again_is_counted() {
     );
     assert_eq!(live.end(), [format!("2 more times: {what}\n")]);
 }
+
+/// A receiver that was never ready is the cause, though it has ended just before its sender.
+#[test]
+fn the_longest_reason_is_told() {
+    let gone = json!({
+        "check": "no_response", "waited": 0, "timeout": 14, "retry_cnt": 7, "peer": { "is": "gone" },
+    });
+    let ended_after = |ns: u64| {
+        let mut run = stalled();
+        let reason = json!({ "qp": 17, "wr_id": 5, "reason": gone });
+        run.put(6 * SECOND, 0, "stalled", reason).put(ns, 0, "process_ended", json!({}));
+        text(run.entries())
+    };
+    let at_once = ended_after(600_000);
+    assert!(
+        at_once.contains("why: on the peer's side: the receiver has no receive posted"),
+        "{at_once}"
+    );
+    assert!(at_once.contains("; at last, for 600.0 us: the peer does not answer"), "{at_once}");
+    assert!(at_once.contains("usual cause: the receiver posts its receives too late"), "{at_once}");
+    let later = ended_after(7 * SECOND);
+    assert!(later.contains("why: on the peer's side: the peer does not answer"), "{later}");
+    assert!(!later.contains("at last"), "{later}");
+}
+
+/// A post that nothing else is known of, and what ends it.
+fn posted() -> Run {
+    let mut run = Run::new();
+    run.put(0, 0, "process_began", json!({ "pid": 7, "role": "program", "command": ["ping"] }));
+    let posted = json!({
+        "thread": 7, "qp": 17, "wr_id": 5, "opcode": "IBV_WR_SEND", "flags": [], "length": 8, "sges": [],
+    });
+    run.put(0, 0, "send_posted", posted.clone()).put(0, 0, "send_posted", posted);
+    run
+}
+
+#[test]
+fn what_was_put_off_is_told_when_it_cannot_be_done_any_more() {
+    let destroys = call("ibv_destroy_qp", json!([["qp", {"qp": 17}]]));
+    for (what, members) in [("process_ended", json!({})), ("call", destroys)] {
+        let mut run = posted();
+        run.put(2_000_000, 0, what, members);
+        let told = text(run.entries());
+        let head = "the send work request wr_id=0x5 of qp 17, with 1 behind it, was not executed, for 2.0 ms";
+        assert!(told.contains(head) && told.contains("it was put off"), "{told}");
+    }
+    // When its own process's memory is gone, the daemon tries it.
+    let gone = json!({
+        "check": "no_response", "waited": 0, "timeout": 14, "retry_cnt": 7, "peer": { "is": "unreachable" },
+    });
+    for (lasted, is_put_off) in [(30_000_000, true), (SECOND, false)] {
+        let mut run = posted();
+        run.put(1, 0, "stalled", json!({ "qp": 17, "wr_id": 5, "reason": gone }));
+        let told = text(run.put(lasted, 0, "process_ended", json!({})).entries());
+        assert_eq!(told.contains("it was put off"), is_put_off, "{told}");
+        assert_eq!(told.contains("its memory cannot be reached"), !is_put_off, "{told}");
+    }
+    // It is done, or it is not known whether it is.
+    let done = json!({
+        "qp": 17, "wr_id": 5, "opcode": "IBV_WR_SEND", "length": 8, "status": "IBV_WC_SUCCESS",
+    });
+    let mut run = posted();
+    run.put(1, 0, "executed", done.clone()).put(1, 0, "executed", done);
+    run.put(1, 0, "process_ended", json!({}));
+    assert!(text(run.entries()).starts_with("Nothing"));
+    let mut run = posted();
+    run.put(1, 0, "dropped", json!({ "entries": 3 })).put(1, 0, "process_ended", json!({}));
+    assert!(!text(run.entries()).contains("was not executed"));
+}
+
+#[test]
+fn sends_that_their_program_has_flushed_are_told() {
+    let place = json!({ "call": "rdma_disconnect", "module": "/a", "offset": 16 });
+    let mut shut = call("ibv_modify_qp", json!([["qp", {"qp": 17}], ["qp_state", "IBV_QPS_ERR"]]));
+    let flushed = |wr_id: u64| {
+        json!({
+            "cq": 1, "qp": 17, "wr_id": wr_id, "opcode": "IBV_WC_SEND", "status": "IBV_WC_WR_FLUSH_ERR",
+            "length": 0,
+        })
+    };
+    for (site, by) in [(Some(place), "rdma_disconnect"), (None, "its program")] {
+        if let Some(place) = site {
+            shut["site"] = json!({ "call": 1, "number": 1, "place": place });
+        } else {
+            shut.as_object_mut().unwrap().remove("site");
+        }
+        let mut run = posted();
+        run.put(1_000, 0, "call", shut.clone());
+        // Receives have the same opcode.
+        for wr_id in [9, 5, 5, 5] {
+            run.put(1_000, 0, "completion", flushed(wr_id));
+        }
+        run.put(1, 0, "process_ended", json!({}));
+        let told = text(run.entries());
+        assert!(
+            told.contains("wr_id=0x5 of qp 17 is flushed by its own program, 2 times"),
+            "{told}"
+        );
+        let why = format!("why: on this side: {by} has put the queue pair into the error state");
+        assert!(told.contains(&why), "{told}");
+        assert_eq!(told.matches("why:").count(), 1, "{told}");
+    }
+}

@@ -162,15 +162,21 @@ fn hangs(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
     *out += "<ul class=\"failures hangs\">\n";
     for hang in hangs.iter().take(LISTED) {
         let (what, why) = (escape(&hang.what), escape(&hang.why));
+        // Polls in vain are on record as one, at the end of some of them.
         let is_that = |at: &usize| {
             let entry = &correlation.entries[*at];
-            entry.t == hang.t && entry.process == hang.process && layout.places[*at].is_some()
+            entry.t >= hang.t
+                && entry.process == hang.process
+                && entry.place() == hang.source.as_deref()
+                && layout.places[*at].is_some()
         };
         let what = match (0..correlation.entries.len()).find(is_that) {
             Some(at) => format!("<a href=\"#\" data-go=\"{at}\">{what}</a>"),
             None => what,
         };
-        let _ = writeln!(out, "<li><b>hangs</b> {what}<br>{why}</li>");
+        let place =
+            hang.source.as_ref().map(|place| format!("<br>in {}", escape(&place.to_string())));
+        let _ = writeln!(out, "<li><b>hangs</b> {what}<br>{why}{}</li>", place.unwrap_or_default());
     }
     *out += "</ul>\n";
 }

@@ -11,7 +11,7 @@ use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
 use crate::entry::{Seen, What};
 use crate::testing::{
-    CLIENT, Run, SERVER, WR_ID, begun, header, out_of_bounds, ping_pong, queue_pair,
+    CHANNEL, CLIENT, Run, SERVER, WR_ID, begun, header, out_of_bounds, ping_pong, queue_pair,
 };
 use crate::{Entry, Header};
 
@@ -414,4 +414,28 @@ fn who_hangs_is_told_at_the_top() {
     assert!(top.contains("it was never armed"), "{top}");
     let (header, entries) = ping_pong(2);
     assert!(!html(&header, &entries, &Sources::default()).contains("<b>hangs"));
+}
+
+/// Where it waits, and where it polls, which is on record behind the polls.
+#[test]
+fn a_hang_has_its_line() {
+    let second: u64 = 1_000_000_000;
+    let place =
+        json!({ "function": "main", "file": "a.c", "line": 12, "module": "/a", "offset": 16 });
+    let site = json!({ "call": 1, "number": 1, "place": place });
+    let mut waits = begun();
+    let wait = json!({ "thread": 4720, "on": "completion", "fd": CHANNEL, "site": site });
+    waits.comes(1, false).put(100_000, 0, "wait", wait);
+    let mut polls = begun();
+    let empty = json!({ "count": 9, "first": 1_000_000, "last": second });
+    let polled = json!({ "thread": 4720, "cq": 2, "found": 0, "empty": empty, "site": site });
+    polls.put(second, 0, "polled", polled);
+    for mut run in [waits, polls] {
+        let at = run.entries().len() - 1;
+        run.put(2 * second, 0, "process_ended", json!({}));
+        let page = html(&header(), run.entries(), &Sources::default());
+        let (top, _) = page.split_once("<main").unwrap();
+        assert!(top.contains(&format!("<b>hangs</b> <a href=\"#\" data-go=\"{at}\">")), "{top}");
+        assert!(top.contains("<br>in main at a.c:12</li>"), "{top}");
+    }
 }

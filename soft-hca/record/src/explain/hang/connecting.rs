@@ -14,10 +14,9 @@ impl Hangs {
         around: &Around<'_>,
     ) -> Verdict {
         let ids: Vec<_> = self.ids.of(process).collect();
-        if ids.iter().all(|(_, id)| id.channel != Some(fd)) && !ids.is_empty() {
-            if let Some(elsewhere) = self.elsewhere((process, fd), around) {
-                return Some(elsewhere);
-            }
+        if ids.iter().all(|(_, id)| id.channel != Some(fd)) {
+            let elsewhere = self.elsewhere((process, fd), around);
+            return elsewhere.or_else(|| self.unused((process, fd), &ids, around));
         }
         let mine = ids.iter().filter(|(_, id)| id.channel == Some(fd));
         let asking = mine.filter(|(_, id)| id.asked.is_some_and(|(_, t)| t <= since));
@@ -34,7 +33,65 @@ impl Hangs {
                 return Some((why, cause));
             }
         }
-        self.elsewhere((process, fd), around)
+        self.elsewhere((process, fd), around).or_else(|| self.all_over((process, fd), &ids, around))
+    }
+
+    /// Nothing ever comes to a channel that no id uses.
+    fn unused(
+        &self,
+        (process, fd): (u32, u32),
+        ids: &[(u32, &Id)],
+        around: &Around<'_>,
+    ) -> Verdict {
+        // Those of before the record are not known, and another thread may create some.
+        if ids.iter().any(|(_, id)| id.channel.is_none()) {
+            return None;
+        }
+        self.idle(process, around)?;
+        let why = match (self.ids.last_at((process, fd)), ids.first()) {
+            (Some((last, t)), _) => format!(
+                "no id uses this event channel: id {last}, the last one, was destroyed {}",
+                around.ago(t)
+            ),
+            (None, Some((number, Id { channel: Some(channel), .. }))) => format!(
+                "no id uses this event channel: id {number} has event channel {channel}, and nothing \
+                 comes to this one"
+            ),
+            _ => return None,
+        };
+        let cause = "rdma_get_cm_event is called for another channel than the one that rdma_create_id was \
+                     given (without one an id has its own, id->channel)";
+        Some((why, cause))
+    }
+
+    /// Nothing comes of ids that were told of their end, and of such that have asked for nothing.
+    fn all_over(
+        &self,
+        (process, fd): (u32, u32),
+        ids: &[(u32, &Id)],
+        around: &Around<'_>,
+    ) -> Verdict {
+        // Another thread may ask for something.
+        self.idle(process, around)?;
+        let mine: Vec<_> = ids.iter().filter(|(_, id)| id.channel == Some(fd)).collect();
+        if !mine.iter().all(|(_, id)| id.gets_nothing()) {
+            return None;
+        }
+        let last = |(_, id): &&&(u32, &Id)| id.events.last().map(|(_, t, _)| *t);
+        let (number, id) = mine.iter().max_by_key(last)?;
+        let (event, t, _) = id.events.last()?;
+        let why = format!(
+            "{event} of id {number} was taken {}, and nothing was called since that leads to another event",
+            around.ago(*t)
+        );
+        let cause = match id.is_over {
+            true => {
+                "the event was not looked at (event->event, event->status): none comes behind one that \
+                 tells of a failure"
+            }
+            false => "the next call is missing: rdma_resolve_route, rdma_connect",
+        };
+        Some((why, cause))
     }
 
     /// An event that goes to another channel, where nobody waits.

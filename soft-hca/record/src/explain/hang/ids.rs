@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::arguments::{self, qp};
+use crate::connection;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::value::{Name, Named};
 
@@ -26,6 +27,10 @@ pub(super) struct Id {
     /// When it was told that the peer has disconnected.
     pub(super) disconnected: Option<u64>,
     pub(super) has_disconnected: bool,
+    /// It was told that a connection or a membership has come about, of whose end an event tells.
+    is_established: bool,
+    /// It was told that none comes about.
+    pub(super) is_over: bool,
     /// Events that were taken: name, time and thread.
     pub(super) events: Vec<(String, u64, u32)>,
 }
@@ -36,6 +41,16 @@ pub(super) struct Ids {
     pub(super) all: BTreeMap<Key, Id>,
     /// Those that were destroyed last, with the events that were taken of them.
     pub(super) destroyed: BTreeMap<Key, Id>,
+    /// The last id of an event channel that was destroyed, and when.
+    last: BTreeMap<(u32, u32), (u32, u64)>,
+}
+
+impl Id {
+    /// Whether no event of it comes before something is called for it.
+    pub(super) fn gets_nothing(&self) -> bool {
+        let may_get = self.listens || self.asked.is_some() || self.request.is_some();
+        !may_get && (self.is_over || !self.is_established)
+    }
 }
 
 fn id(values: &[Named]) -> Option<u32> {
@@ -85,6 +100,9 @@ impl Ids {
         let key = (entry.process, number);
         if call.name == "rdma_destroy_id" {
             if let Some(id) = self.all.remove(&key) {
+                if let Some(channel) = id.channel {
+                    self.last.insert((entry.process, channel), (number, entry.t));
+                }
                 self.destroyed.insert(key, id);
             }
             return;
@@ -123,9 +141,22 @@ impl Ids {
         let id = self.all.entry((entry.process, event.id)).or_default();
         id.events.push(taken);
         id.asked = None;
+        id.is_over |= connection::has_failed(&event.event, event.status);
+        // Without a queue pair of its own an id is told of the response.
+        id.is_established |= matches!(
+            event.event.as_str(),
+            "RDMA_CM_EVENT_ESTABLISHED"
+                | "RDMA_CM_EVENT_CONNECT_RESPONSE"
+                | "RDMA_CM_EVENT_MULTICAST_JOIN"
+        );
         if event.event == "RDMA_CM_EVENT_DISCONNECTED" {
             id.disconnected = Some(entry.t);
         }
+    }
+
+    /// The id that was destroyed last of those that used an event channel.
+    pub(super) fn last_at(&self, channel: (u32, u32)) -> Option<(u32, u64)> {
+        self.last.get(&channel).copied()
     }
 
     /// The ids of a process.

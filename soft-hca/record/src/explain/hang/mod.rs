@@ -11,11 +11,12 @@ mod threads;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checks::usual_cause;
+use super::checks::{side, usual_cause};
 use super::{Stalled, seconds};
 use crate::arguments::qp;
 use crate::entry::{Channel, Entry, What};
 use crate::place::Place;
+use crate::reason::Side;
 use crate::text::duration;
 use crate::value::Named;
 use ids::Ids;
@@ -72,7 +73,8 @@ impl Around<'_> {
 
 /// What usually causes that a queue pair's send waits.
 fn cause_of(number: u32, around: &Around<'_>) -> &'static str {
-    around.stalled.get(&number).map_or(STALLED, |stalled| usual_cause(&stalled.reason))
+    let stalled = around.stalled.get(&number);
+    stalled.map_or(STALLED, |stalled| usual_cause(stalled.reason_at(around.t).0))
 }
 
 fn times(count: u64, one: &str, many: &str) -> String {
@@ -321,7 +323,10 @@ impl Hangs {
             more => format!(", with {more} behind it,"),
         };
         let reason = match around.stalled.get(&number) {
-            Some(stalled) => format!("waits: on the peer's side: {}", stalled.reason),
+            Some(stalled) => {
+                let reason = stalled.reason_at(around.t).0;
+                format!("waits: {}: {reason}", side(reason, Side::Requester))
+            }
             None => "is not done".into(),
         };
         let since = around.ago(first.since);

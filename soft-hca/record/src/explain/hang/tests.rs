@@ -166,3 +166,95 @@ fn who_came_before_the_record_is_not_accused() {
     run.put(1, 0, "dropped", json!({ "entries": 3 }));
     assert!(!text(run.entries()).contains("a thread "));
 }
+
+#[test]
+fn the_side_is_that_of_the_check() {
+    for (reason, side) in [
+        (json!({ "check": "cq_full", "side": "requester", "cq": 2 }), "on the sender's side"),
+        (json!({ "check": "cq_full", "side": "responder", "cq": 3 }), "on the peer's side"),
+        (json!({ "check": "other", "text": "x" }), "on this side"),
+    ] {
+        let mut run = begun();
+        let posted = json!({
+            "thread": 4720, "qp": 17, "wr_id": 5, "opcode": "IBV_WR_SEND", "flags": [], "length": 8,
+            "sges": [],
+        });
+        run.put(1, 0, "send_posted", posted);
+        run.put(1, 0, "stalled", json!({ "qp": 17, "wr_id": 5, "reason": reason }));
+        let empty = json!({ "count": 9, "first": 1, "last": SECOND });
+        let polled = json!({ "thread": 4720, "cq": 2, "found": 0, "empty": empty });
+        let told = run.put(2 * SECOND, 0, "polled", polled).ended(1, None);
+        let (_, hang) = told.split_once(": a thread polls ").expect(&told);
+        assert!(hang.contains(&format!(" waits: {side}: ")), "{told}");
+    }
+}
+
+/// An id with this event channel.
+fn id(run: &mut Run, number: u32, channel: u32) {
+    let args = json!([["channel", {"event_channel": channel}], ["ps", "RDMA_PS_TCP"]]);
+    run.call(0, "rdma_create_id", args, json!([["id", {"cm_id": number}]]));
+}
+
+fn asks(run: &mut Run, name: &str, number: u32) {
+    run.call(0, name, json!([["id", {"cm_id": number}]]), json!([]));
+}
+
+/// The thread waits for the connection manager.
+fn waits(run: &mut Run, channel: u32) -> &mut Run {
+    run.put(1, 0, "wait", json!({ "thread": 4720, "on": "connection", "fd": channel }))
+}
+
+#[test]
+fn a_channel_without_an_id_gives_nothing() {
+    let mut run = begun();
+    id(&mut run, 1, 3);
+    let told = waits(&mut run, 4).ended(SECOND, None);
+    assert!(
+        told.contains("why: no id uses this event channel: id 1 has event channel 3"),
+        "{told}"
+    );
+    let mut run = begun();
+    id(&mut run, 1, 3);
+    id(&mut run, 2, 4);
+    asks(&mut run, "rdma_destroy_id", 2);
+    let told = waits(&mut run, 4).ended(SECOND, None);
+    assert!(
+        told.contains("no id uses this event channel: id 2, the last one, was destroyed"),
+        "{told}"
+    );
+    let mut run = begun();
+    id(&mut run, 2, 4);
+    asks(&mut run, "rdma_destroy_id", 2);
+    assert!(waits(&mut run, 4).ended(SECOND, None).contains("id 2, the last one, was destroyed"));
+    // Its ids may be older than the record.
+    let mut run = begun();
+    assert!(waits(&mut run, 4).ended(SECOND, None).starts_with("Nothing"));
+    // Another thread may make one.
+    let mut run = begun();
+    id(&mut run, 1, 3);
+    run.put(1, 0, "polled", json!({ "thread": 4721, "cq": 2, "found": 1 }));
+    assert!(!waits(&mut run, 4).ended(SECOND, None).contains("no id uses"));
+}
+
+#[test]
+fn an_id_that_is_over_gets_nothing() {
+    let is_told = |event: Option<(&str, i32)>, asked: Option<&str>| {
+        let mut run = begun();
+        id(&mut run, 1, 3);
+        asks(&mut run, "rdma_connect", 1);
+        if let Some((name, status)) = event {
+            let event = json!({ "thread": 4720, "event": name, "id": 1, "status": status, "private_data": 0 });
+            run.put(1, 0, "connection_event", event);
+        }
+        asked.into_iter().for_each(|call| asks(&mut run, call, 1));
+        let told = waits(&mut run, 3).ended(SECOND, None);
+        told.contains("nothing was called since that leads to another event")
+    };
+    assert!(is_told(Some(("RDMA_CM_EVENT_REJECTED", 28)), None));
+    assert!(is_told(Some(("RDMA_CM_EVENT_UNREACHABLE", -110)), None));
+    assert!(is_told(Some(("RDMA_CM_EVENT_ROUTE_RESOLVED", 0)), None));
+    assert!(!is_told(Some(("RDMA_CM_EVENT_ADDR_ERROR", -110)), Some("rdma_resolve_addr")));
+    assert!(!is_told(Some(("RDMA_CM_EVENT_ESTABLISHED", 0)), None));
+    assert!(!is_told(Some(("RDMA_CM_EVENT_CONNECT_RESPONSE", 0)), None));
+    assert!(!is_told(None, None));
+}

@@ -21,7 +21,7 @@ use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0b");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0c");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -224,6 +224,8 @@ entry! {
         /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
         /// ring has room for. See `engine::strict`.
         pub exact: AtomicU32,
+        /// 1 while it is in [`Arena::staged_cqs`]; whoever has `lock` changes both.
+        pub is_listed: AtomicU32,
 
         // The cache line of who polls
         /// Taken to move payloads out of `eager`.
@@ -369,6 +371,8 @@ pub struct Arena {
     pub port_counters: Counters,
     /// A bit for each queue pair at whose send queue the link is to look, by index.
     pub link_doorbells: [AtomicU64; MAX_QPS / 64],
+    /// A bit for each completion queue for which payloads may be staged, by index. See `engine::listed`.
+    pub staged_cqs: [AtomicU64; MAX_CQS / 64],
     /// Processes.
     pub procs: [Proc; MAX_PROCS],
     /// Completion channels.

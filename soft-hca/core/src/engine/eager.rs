@@ -12,7 +12,8 @@
 //! - before another request of a peer, which goes straight to the receiver's memory: requests of a
 //!   queue pair take effect in order (IBTA volume 1, 10.8.3);
 //! - after each command of its owner that may have ended a receive work request or a memory region:
-//!   from then on the memory is the program's again.
+//!   from then on the memory is the program's again. A list has the queues that such a command looks at
+//!   ([`listed`](crate::engine::listed)).
 //!
 //! The ring has one producer, who holds the queue's lock, and one consumer, who holds
 //! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in
@@ -25,6 +26,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::arena::Cq;
 use crate::engine::Actor;
+use crate::engine::listed::CqSet;
 use crate::engine::memory::may_be_written;
 use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
@@ -107,9 +109,9 @@ impl<'a> Actor<'a> {
     }
 
     /// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, of
-    /// whom `cq` is the receive completion queue. `None` if they have to be moved at once.
-    fn stage(&self, cq: u32, from: Memory<'_>, to: Memory<'_>) -> Option<Result<(), Fault>> {
-        let (cq, ring) = self.eager_ring(cq)?;
+    /// whom `index` is the receive completion queue. `None` if they have to be moved at once.
+    fn stage(&self, index: u32, from: Memory<'_>, to: Memory<'_>) -> Option<Result<(), Fault>> {
+        let (cq, ring) = self.eager_ring(index)?;
         if from.proc != self.me || to.proc == self.me || self.is_daemon() {
             return None;
         }
@@ -130,6 +132,7 @@ impl<'a> Actor<'a> {
                 held => held,
             },
         };
+        self.list(index, cq);
         let mut producer = ring.producer();
         let mut stream = Stream::of(from.segments);
         for (index, segment) in to.segments.iter().enumerate() {
@@ -165,7 +168,6 @@ impl<'a> Actor<'a> {
     }
 
     /// Whether payloads are staged for a completion queue.
-    #[cfg(test)]
     pub(super) fn has_staged(&self, index: u32) -> bool {
         self.eager_ring(index).is_some_and(|(_, ring)| is_waiting(&ring))
     }
@@ -207,6 +209,21 @@ impl<'a> Actor<'a> {
             Some(slots)
         });
         true
+    }
+
+    /// Moves all payloads that are staged for these queues, which are this process's own, to where they
+    /// belong. Gives at how many queues it has looked.
+    pub fn settle_all(&self, queues: &CqSet) -> usize {
+        let mut looked_at = 0;
+        for (index, generation) in self.listed(queues) {
+            looked_at += 1;
+            let cq = self.arena.cqs.get(index as usize);
+            if let Some(cq) = cq.filter(|cq| cq.live.load(Acquire) == generation) {
+                self.settle(index);
+                self.take_off_list(index, cq, || self.has_staged(index));
+            }
+        }
+        looked_at
     }
 
     /// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as

@@ -26,6 +26,7 @@
 //! | `completion`, `arming`, `notification` | completion queues and their events | `rxe_cq.c` |
 //! | `traffic` | what the counters of ports are made of | `rxe_hw_counters.c` |
 //! | `eager`, `staging` | small sends, which the receiver's own poll brings to their places | `rxe_resp.c` |
+//! | `listed` | the queues for which something is staged | |
 //! | `helper` | who moves memory for others | |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
@@ -73,6 +74,7 @@ mod futex;
 mod held;
 mod helper;
 mod incoming;
+mod listed;
 mod locking;
 mod memory;
 mod notification;
@@ -120,6 +122,7 @@ pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use helper::Helper;
+pub use listed::CqSet;
 pub use notification::{Reading, Tokens};
 pub use own_memory::guard;
 pub use posted::ReceiveQueue;

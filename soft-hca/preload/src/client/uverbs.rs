@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
-use soft_hca_core::engine::{self, ReceiveQueue};
+use soft_hca_core::engine::{self, CqSet, ReceiveQueue};
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
@@ -46,6 +46,8 @@ pub(crate) struct UverbsFile {
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
     cqs: RwLock<HashMap<u32, KnownCq>>,
+    /// The same queues, for what is staged for them.
+    own_cqs: RwLock<CqSet>,
     /// Indices in the arena of shared receive queues, by handle.
     srqs: RwLock<HashMap<u32, u32>>,
     on_demand: RwLock<OnDemand>,
@@ -68,6 +70,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         event_fd: Mutex::new(Some(system::hide(event_fd))),
         qps: RwLock::default(),
         cqs: RwLock::default(),
+        own_cqs: RwLock::default(),
         srqs: RwLock::default(),
         on_demand: RwLock::default(),
         own_poll: AtomicUsize::new(0),
@@ -328,12 +331,8 @@ impl UverbsFile {
     /// what they are for: before it their regions are there still, and when it is done the memory is
     /// the program's again.
     fn settle_all(&self) {
-        let cqs = self.cqs.read().unwrap_or_else(PoisonError::into_inner);
-        for (cq, _) in cqs.values() {
-            if cq.is_live(&self.process.arena) {
-                self.process.actor().settle(cq.index);
-            }
-        }
+        let own = self.own_cqs.read().unwrap_or_else(PoisonError::into_inner);
+        self.process.actor().settle_all(&own);
     }
 
     /// Takes note of what a command has created or destroyed, and puts into the answer what only
@@ -386,6 +385,8 @@ impl UverbsFile {
                 if let Some(channel) = channel {
                     lock(&channel.queues).push(Arc::clone(&info));
                 }
+                let mut own = self.own_cqs.write().unwrap_or_else(PoisonError::into_inner);
+                own.insert(index, generation);
                 let mut cqs = self.cqs.write().unwrap_or_else(PoisonError::into_inner);
                 cqs.insert(handle, (info, channel.cloned()));
             }
@@ -418,6 +419,8 @@ impl UverbsFile {
                 let removed =
                     self.cqs.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
                 if let Some((info, channel)) = removed {
+                    let mut own = self.own_cqs.write().unwrap_or_else(PoisonError::into_inner);
+                    own.remove(info.index);
                     hook::forget(info.user_handle as usize);
                     acknowledged::forget(info.index);
                     destroyed.comp_events_reported = info.events_read.load(Acquire);

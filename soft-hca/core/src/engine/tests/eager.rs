@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::fabric::{ALL, Case, DAEMON, THEM, US, World, pattern};
 use crate::arena::key_index;
 use crate::engine::segments::{Memory, Region, Segment};
-use crate::engine::{EAGER_SLOTS, process_memory};
+use crate::engine::{CqSet, EAGER_SLOTS, process_memory};
 use crate::uapi::rxe::{Sge, Wr};
 use crate::uapi::verbs::{opcode, state};
 
@@ -178,6 +178,54 @@ fn a_region_that_has_ended_is_not_written() {
     mr.live.store(0, Release);
     assert_eq!(case.world.statuses(case.b), [(20, 0)]);
     assert_eq!(case.theirs.bytes, [0; 64]);
+}
+
+/// A command of a program with many queues: the work is that of the queues for which something is staged.
+#[test]
+fn a_command_looks_at_queues_for_which_something_is_staged() {
+    const QUEUES: u32 = 500;
+    let mut case = Case::staged();
+    let others: Vec<u32> = (0..QUEUES).map(|_| case.world.cq(1)).collect();
+    let mut own = CqSet::default();
+    others.iter().chain([&case.cq()]).for_each(|index| own.insert(*index, 1));
+    let them = case.world.actor(THEM);
+    assert_eq!(them.settle_all(&own), 1);
+    assert!(!case.has_staged());
+    assert_eq!(case.theirs.bytes, case.ours.bytes);
+    assert_eq!(them.settle_all(&own), 0);
+    // The next message lists it again.
+    let mut sent = case.world.buffer(US, vec![3; 64]);
+    case.world.receive(case.b, 21, &[case.theirs.whole()]);
+    case.world.send(case.a, &Wr::new(2, opcode::SEND).sge(sent.whole()));
+    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 0));
+    assert_eq!(case.theirs.bytes, sent.bytes);
+    others.iter().for_each(|index| own.remove(*index));
+    assert_eq!(them.settle_all(&own), 0);
+    case.world.assert_unlocked();
+}
+
+/// It may be stopped while it stages: a command moves what is there, waits for nobody, and looks again next time.
+#[test]
+fn a_queue_that_somebody_has_stays_listed() {
+    let case = Case::staged();
+    let mut own = CqSet::default();
+    own.insert(case.cq(), 1);
+    let them = case.world.actor(THEM);
+    let guard = case.world.arena.cqs[case.cq() as usize].lock.try_lock(US).unwrap();
+    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 1));
+    assert_eq!(case.theirs.bytes, case.ours.bytes);
+    drop(guard);
+    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 0));
+}
+
+/// The entry is another queue's, whose payloads are not ours to move.
+#[test]
+fn a_queue_of_another_generation_is_left_alone() {
+    let case = Case::staged();
+    let mut own = CqSet::default();
+    own.insert(case.cq(), 7);
+    case.world.actor(THEM).settle_all(&own);
+    assert!(case.has_staged());
 }
 
 proptest! {

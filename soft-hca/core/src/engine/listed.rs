@@ -1,0 +1,85 @@
+//! Completion queues for which payloads may be staged, as a list that is common to all programs: a
+//! command of their owner looks at these, however many other queues it has.
+//!
+//! Who stages a payload lists the queue, before the payload can be seen. The owner takes it off the list
+//! when all that was staged is in its place. Both have the queue's lock for that, so for a queue that is not
+//! listed nothing is staged. Polls leave the list alone: as long as nobody gives a command, a queue is listed
+//! once, and who stages reads one word more.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::arena::Cq;
+use crate::engine::Actor;
+
+/// Completion queues that a list has in each word.
+const IN_WORD: u32 = u64::BITS;
+
+/// Completion queues of a device file, by the words of the list: index and generation of each.
+#[derive(Debug, Default)]
+pub struct CqSet(BTreeMap<u32, Vec<(u32, u32)>>);
+
+impl CqSet {
+    /// A queue was created.
+    pub fn insert(&mut self, index: u32, generation: u32) {
+        self.0.entry(index / IN_WORD).or_default().push((index, generation));
+    }
+
+    /// A queue was destroyed.
+    pub fn remove(&mut self, index: u32) {
+        if let Some(queues) = self.0.get_mut(&(index / IN_WORD)) {
+            queues.retain(|(other, _)| *other != index);
+            if queues.is_empty() {
+                self.0.remove(&(index / IN_WORD));
+            }
+        }
+    }
+}
+
+/// A queue's bit in its word.
+fn bit(index: u32) -> u64 {
+    1 << (index % IN_WORD)
+}
+
+impl<'a> Actor<'a> {
+    /// The word with the bit of a queue.
+    fn word_of(&self, index: u32) -> Option<&'a AtomicU64> {
+        self.arena.staged_cqs.get((index / IN_WORD) as usize)
+    }
+
+    /// Lists a queue for which a payload is about to be staged. The caller has its lock.
+    #[inline]
+    pub(super) fn list(&self, index: u32, cq: &Cq) {
+        if cq.is_listed.load(Relaxed) == 0 {
+            self.add_to_list(index, cq);
+        }
+    }
+
+    #[cold]
+    fn add_to_list(&self, index: u32, cq: &Cq) {
+        if let Some(word) = self.word_of(index) {
+            // Who dies in between has it listed once more by the next one.
+            word.fetch_or(bit(index), AcqRel);
+            cq.is_listed.store(1, Release);
+        }
+    }
+
+    /// Takes a queue off the list if nothing `is_staged` for it. It stays there if somebody has its lock, who
+    /// may be stopped.
+    pub(super) fn take_off_list(&self, index: u32, cq: &Cq, is_staged: impl FnOnce() -> bool) {
+        let Some(_guard) = cq.lock.try_lock(self.me) else { return };
+        if let Some(word) = self.word_of(index).filter(|_| !is_staged()) {
+            cq.is_listed.store(0, Release);
+            word.fetch_and(!bit(index), AcqRel);
+        }
+    }
+
+    /// Those of some queues that are listed: index and generation.
+    pub(super) fn listed(&self, queues: &CqSet) -> impl Iterator<Item = (u32, u32)> {
+        queues.0.iter().flat_map(|(word, queues)| {
+            let listed = self.word_of(word * IN_WORD).map_or(0, |word| word.load(Acquire));
+            queues.iter().copied().filter(move |(index, _)| listed & bit(*index) != 0)
+        })
+    }
+}

@@ -4,7 +4,7 @@
 # programs and finds the addresses. Nothing is left on them, however it ends. localhost is this machine,
 # without ssh.
 #
-# Who reads this has die, has_device, device_and_address and these:
+# Who reads this has die, has_device, device_and_address, what is in shell.sh, and these:
 #   server_host client_host   the hosts, as ssh has them
 #   ssh                       an array: ssh and its options
 #   soft_hca                  yes: in a fabric with a link; no: with the hosts' own devices
@@ -33,12 +33,12 @@ while [ -n "$(running)" ]; do
 done
 '
 
-work='' harness='' children=() inputs=()
+work='' children=() inputs=()
 declare -A host folder machine connection before
 
 leave_hosts() {
     local input child end=$((SECONDS + 10))
-    [[ -z $harness ]] || kill "$harness" 2>/dev/null || true
+    ignore_signals
     for input in "${inputs[@]}"; do
         exec {input}>&-
     done
@@ -66,11 +66,6 @@ await_output() {
         kill -0 "${children[-1]}" 2>/dev/null || [[ -s $work/$1.output ]] || return
         sleep 0.05
     done
-}
-
-# quoted WORD: as a shell would read it.
-quoted() {
-    printf "'%s'" "${1//\'/\'\\\'\'}"
 }
 
 # The words before a command line for SIDE's host: by SIDE.
@@ -261,18 +256,25 @@ example_programs() {
     done
 }
 
+# Are there two?
+check_hosts() {
+    [[ $server_host != localhost || $client_host != localhost ]] ||
+        die "both hosts are this one; --two-hosts makes two of it"
+    [[ $server_host != "$client_host" ]] ||
+        die "both hosts are $server_host; a pair needs two, and --two-hosts makes two of this one"
+}
+
 # use_hosts PROGRAM...: everything up to the point where "$work/on" SIDE COMMAND runs a command line on
 # a side's host, in a folder with rust/PROGRAM and what else is in "$work/stage".
 use_hosts() {
     local side program
     before=([server]='' [client]='')
     host=([server]=$server_host [client]=$client_host)
-    [[ $server_host != localhost || $client_host != localhost ]] ||
-        die "both hosts are this one; --two-hosts makes two of it"
+    # The folder that is made has its trap before a signal can come.
+    ignore_signals
     work=$(mktemp -d)
     trap leave_hosts EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
+    heed_signals
     mkdir -p "$work/stage/rust"
     for program; do
         strip --strip-debug -o "$work/stage/rust/${program##*/}" "$program" 2>/dev/null ||
@@ -311,9 +313,6 @@ run_on_hosts() {
             --client-gid-index "$(gid_index client "$client_address")")
     fi
     cd "$work/stage" || exit
-    "${run[@]}" "${@:3}" &
-    harness=$!
-    wait "$harness" || status=$?
-    harness=''
+    attend "${run[@]}" "${@:3}" || status=$?
     exit "$status"
 }

@@ -73,6 +73,11 @@ impl Error {
         move |source| Error::Json { path: path.to_owned(), source }
     }
 
+    /// Whether nobody reads what this program has to say any more, as behind `| head`.
+    pub fn is_unread(&self) -> bool {
+        matches!(self, Error::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// `path` holds something unusable.
     pub fn data(path: &Path, what: impl Into<String>) -> Error {
         Error::Data { path: path.to_owned(), what: what.into() }

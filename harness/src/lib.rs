@@ -49,6 +49,7 @@ pub mod seeds;
 pub mod show;
 pub mod site;
 pub mod soft_hca;
+mod suspend;
 pub mod transcript;
 
 pub use error::Error;

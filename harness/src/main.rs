@@ -35,6 +35,9 @@ const DEVICES: [&str; 3] = ["rxe0", "rxe1:infiniband,ports=2", "rxe2:infiniband"
 /// See [`Migration`].
 const MIGRATE_ON: &str = "rxe2,rxe1,198.18.2.1";
 
+/// The exit status where nobody reads standard output, as a shell has that of a program that SIGPIPE has ended.
+const UNREAD: u8 = 128 + 13;
+
 /// Where the data of the harness is.
 static SOURCE: LazyLock<&Path> = LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")));
 
@@ -326,6 +329,7 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        Err(error) if error.is_unread() => ExitCode::from(UNREAD),
         Err(error) => {
             // Without standard error there is nobody left to tell.
             let _ = writeln!(io::stderr(), "harness: {error}");

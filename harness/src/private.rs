@@ -73,6 +73,8 @@ const TWO_HOSTS: &str = r#"set -e
         export XDG_RUNTIME_DIR=/dev/shm/client
         exec "$1" run --fabric client --roce=10.9.0.2 -- sh -c 'echo ready; exec sleep infinity'
 END
+    # Its path may have signs in it that the shell of a script would take for its own.
+    ln -s "$3" /dev/shm/soft-hca
     mkfifo /dev/shm/to /dev/shm/from
     setpriv --pdeathsig KILL unshare --net sh /dev/shm/host "$3" </dev/shm/to >/dev/shm/from &
     host=$!
@@ -97,7 +99,7 @@ END
 #!/bin/sh
 unset LD_PRELOAD SYSFS_PATH SOFT_HCA_DIR SOFT_HCA_FABRIC SOFT_HCA_DEVICE
 export XDG_RUNTIME_DIR=/dev/shm/client
-exec nsenter --net=/proc/$host/ns/net '$3' run --fabric client -- "\$@"
+exec nsenter --net=/proc/$host/ns/net /dev/shm/soft-hca run --fabric client -- "\$@"
 END
     chmod +x /dev/shm/on-client
     echo >&8

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::listen::{Readiness, Ready};
 use crate::peer::TcpPeer;
 use crate::process::{Ending, Event, Program, Running};
+use crate::suspend::{self, Suspension};
 use crate::transcript::{Line, Side, Transcript};
 
 /// Pause between two looks at a condition, if nothing else happens.
@@ -179,6 +180,9 @@ struct Run<'a> {
     client: ClientState,
     never_ready: Option<String>,
     timed_out: bool,
+    /// The plan has stopped the server.
+    server_stopped: bool,
+    _suspension: Suspension,
 }
 
 impl<'a> Run<'a> {
@@ -197,6 +201,8 @@ impl<'a> Run<'a> {
             client: if plan.client.is_some() { ClientState::Waiting } else { ClientState::None },
             never_ready: None,
             timed_out: false,
+            server_stopped: false,
+            _suspension: Suspension::heed(),
         }
     }
 
@@ -209,6 +215,7 @@ impl<'a> Run<'a> {
         }
         if self.plan.server_stopped {
             self.signal(Side::Server, libc::SIGSTOP);
+            self.server_stopped = true;
         }
         if self.never_ready.is_none() {
             self.start_client()?;
@@ -229,7 +236,7 @@ impl<'a> Run<'a> {
 
     fn await_server(&mut self) -> Result<(), Error> {
         let mut condition: Box<dyn Readiness> = self.plan.ready.condition();
-        let deadline = Instant::now() + self.plan.ready_limit;
+        let deadline = suspend::now() + self.plan.ready_limit;
         while let Some(server) = &self.server {
             if server.ending().is_some() {
                 return Ok(());
@@ -238,7 +245,7 @@ impl<'a> Run<'a> {
             if condition.is_ready(pid, &self.transcript)? {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
+            if suspend::now() >= deadline {
                 self.never_ready = Some(format!(
                     "the server did not show {} within {} s",
                     condition.awaited(),
@@ -289,21 +296,20 @@ impl<'a> Run<'a> {
 
     /// Until all sides are over, the time is, or the rest need not be waited for.
     fn await_end(&mut self) {
-        let base = Instant::now();
+        let base = suspend::now();
         let mut deadline = base + self.plan.limit;
         let mut kill = self.plan.kill.as_ref();
         let mut kill_from = None;
         let mut next_look = base;
         let mut settled_since = None;
         let mut served = self.plan.served.as_ref();
-        let mut server_stopped = self.plan.server_stopped;
         while !self.is_over() {
-            let now = Instant::now();
+            let now = suspend::now();
             if now >= next_look {
                 next_look = now + LOOK_TICK;
-                if server_stopped && self.ending(Side::Client).is_some() {
+                if self.server_stopped && self.ending(Side::Client).is_some() {
                     self.signal(Side::Server, libc::SIGCONT);
-                    server_stopped = false;
+                    self.server_stopped = false;
                 }
                 if let Some(says) = served {
                     if self.has_served(says) {
@@ -388,6 +394,9 @@ impl<'a> Run<'a> {
     /// Handles what happens within `time`; returns at once after the first event
     /// and those that wait behind it.
     fn take_events_for(&mut self, time: Duration) {
+        if suspend::is_asked() {
+            self.suspend();
+        }
         match self.events.recv_timeout(time) {
             Ok(event) => self.take(event),
             // We hold a sender ourselves, so the channel is never disconnected.
@@ -399,6 +408,19 @@ impl<'a> Run<'a> {
                 Ok(event) => self.take(event),
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Stops with both sides, until somebody has this program go on.
+    fn suspend(&mut self) {
+        for side in Side::BOTH {
+            // No program can put this one off.
+            self.signal(side, libc::SIGSTOP);
+        }
+        suspend::stop();
+        self.signal(Side::Client, libc::SIGCONT);
+        if !self.server_stopped {
+            self.signal(Side::Server, libc::SIGCONT);
         }
     }
 

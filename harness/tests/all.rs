@@ -22,5 +22,6 @@ mod pairs;
 mod records;
 mod scripts;
 mod ssh;
+mod suspend;
 mod tree;
 mod two_hosts;

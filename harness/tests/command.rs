@@ -1,5 +1,7 @@
 //! The `harness` command itself: labelled output, exit statuses, clear errors.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Output};
 
 use harness::examples::EXAMPLES;
@@ -57,6 +59,17 @@ fn what_cannot_be_done_is_said_with_its_name() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
         assert!(message.contains(named), "{args:?}: {message}");
     }
+}
+
+/// As behind `| head`.
+#[test]
+fn an_end_of_the_reader_is_no_error_of_ours() {
+    let (reader, writer) = UnixStream::pair().unwrap();
+    drop(reader);
+    let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let output = harness.args(["demo", "--list"]).stdout(OwnedFd::from(writer)).output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 13));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]

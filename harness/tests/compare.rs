@@ -283,12 +283,15 @@ fn with_mutant(example: &str, before: &str, change: &str, args: &[&str]) -> Opti
 fn differing(c: &Folder, example: &str, args: &[&str]) -> (Output, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
     command
-        .args(["compare", "--soft-hca", "--only", "diff", "--bin-dir"])
+        .args(["compare", "--soft-hca", "--bin-dir"])
         .arg(bin_dir())
         .arg("--c")
         .arg(&c.0)
-        .arg(example)
-        .args(args);
+        .arg(example);
+    if !args.contains(&"--only") {
+        command.args(["--only", "diff"]);
+    }
+    command.args(args);
     output_of(&mut command)
 }
 
@@ -323,8 +326,31 @@ fn a_c_that_takes_longer_is_found() {
     let recorded = ["--case", "run-verify"];
     for args in [&recorded[..], &["--", "-c", "1"]] {
         let Some(text) = with_mutant("ping-sr-1", "sleep 2; ", "cat", args) else { return };
+        assert!(text.starts_with("fabric: soft-hca\n"));
         assert!(text.contains("UNEXPECTED\n      C takes "));
     }
+}
+
+/// Lines of a shell that count how often they run, in `n`, from 1.
+const COUNTS: &str = "n=$(cat \"$0.n\" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >\"$0.n\"; ";
+
+#[test]
+fn a_c_that_takes_longer_now_and_then_is_the_same() {
+    let slow = format!("{COUNTS} ((n > 4)) || sleep 2; ");
+    let case = ["--case", "run-verify"];
+    let Some(text) = with_mutant("ping-sr-1", &slow, "cat", &case) else { return };
+    assert!(text.contains("run-verify                       same\n"));
+}
+
+#[test]
+fn a_c_that_fails_now_and_then_is_measured() {
+    let fails = format!("{{ cat; [[ $* == -h ]] || {{ {COUNTS} ((n != 1 && n != 4)); }}; }}");
+    let args = ["--only", "speed", "--runs", "2", "--seconds", "0.01"];
+    let Some(text) = with_mutant("ping-sr-1", "", &fails, &args) else { return };
+    assert!(text.contains("processor time") && !text.contains("CANNOT BE MEASURED"));
+    // And what always fails is said.
+    let text = with_mutant("ping-sr-1", "", "{ cat; [[ $* == -h ]]; }", &args).unwrap();
+    assert!(text.contains("CANNOT BE MEASURED: C: "));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! a stand-in here.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use crate::scripts::Folder;
 
@@ -27,13 +28,19 @@ impl Folder {
 
     /// `demo` with arguments.
     fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The same, to be started.
+    fn command(&self, arguments: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
-        Command::new(self.0.join("demo"))
+        let mut command = Command::new(self.0.join("demo"));
+        command
             .args(arguments)
             .env("PATH", format!("{}:{path}", self.0.join("path").display()))
             .env_remove("CARGO_TARGET_DIR")
-            .output()
-            .unwrap()
+            .env_remove("SOFT_HCA_LOG");
+        command
     }
 }
 
@@ -89,33 +96,98 @@ fn a_run_can_be_recorded() {
 #[test]
 fn a_timeline_can_be_asked_for_anywhere() {
     let folder = Folder::new("timeline");
-    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    let soft_hca = "#!/bin/sh\n[ $1 != record ] || echo entries >\"$3\"\necho \"$@\"\n";
+    folder.script("target/release/soft-hca", soft_hca);
+    let page = folder.0.join("a.html").display().to_string();
+    let record = folder.0.join("a.shr");
     let said = |arguments: &[&str]| {
         let output = folder.run(&[&["mc"], arguments].concat());
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     for arguments in [
-        &["--timeline", "/x/a.html", "-s", "-c", "3"][..],
-        &["-s", "-c", "3", "--timeline", "/x/a.html"],
-        &["-s", "--timeline", "/x/a.html", "-c", "3"],
+        &["--timeline", &page, "-s", "-c", "3"][..],
+        &["-s", "-c", "3", "--timeline", &page],
+        &["-s", "--timeline", &page, "-c", "3"],
+        &["-s", &format!("--timeline={page}"), "-c", "3"],
     ] {
         let text = said(arguments);
         let lines: Vec<_> = text.lines().collect();
         let [run, show, end] = lines.as_slice() else { panic!("{text}") };
-        assert!(run.starts_with("record -o ") && run.ends_with(" mc -s -c 3"), "{text}");
+        let begin = format!("record -o {} --fabric ", record.display());
+        assert!(run.starts_with(&begin) && run.ends_with(" mc -s -c 3"), "{text}");
+        // What is named is there.
+        assert!(record.is_file());
         assert!(run.contains(" --address 127.0.0.1 "), "{text}");
-        assert!(show.starts_with("show --html /x/a.html --title mc -s -c 3 "), "{text}");
-        assert_eq!(*end, "the timeline is in /x/a.html");
+        assert!(show.starts_with(&format!("show --html {page} --title mc -s -c 3 ")), "{text}");
+        assert_eq!(*end, format!("the timeline is in {page}"));
     }
-    let text = said(&["-s", "--timeline"]);
-    assert!(text.ends_with("/mc.html\n"), "{text}");
-    let text = said(&["--timeline", "-s", "--packets"]);
+    let there = folder.command(&["mc", "-s", "--timeline"]).current_dir(&folder.0).output();
+    let text = String::from_utf8(there.unwrap().stdout).unwrap();
+    assert!(text.ends_with("/mc.html\n") && folder.0.join("mc.shr").is_file(), "{text}");
+    let text = said(&["--timeline", &page, "-s", "--packets"]);
     assert!(text.contains(" --roce=always ") && text.contains(" --address link "), "{text}");
     for wrong in
         [&["mc", "--packets"][..], &["--lab", "mc", "--timeline"], &["mc", "-c", "--record"]]
     {
         assert_eq!(folder.run(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+}
+
+/// The fabric says in its log that the file takes no more.
+#[test]
+fn packets_that_are_not_all_there_are_an_error() {
+    let folder = Folder::new("full");
+    let soft_hca = "#!/bin/sh
+[ $1 != ls ] || exec echo fabric does not run
+echo \"WARN recording to $3 ends: No space left on device (os error 28)\" >>\"$SOFT_HCA_LOG\"
+";
+    folder.script("target/release/soft-hca", soft_hca);
+    let file = folder.0.join("run.pcapng").display().to_string();
+    fs::write(&file, "packets").unwrap();
+    // What an earlier run has said there is none of this one's.
+    let log = folder.0.join("log");
+    fs::write(&log, "WARN recording to elsewhere ends: Input/output error\n").unwrap();
+    for own_log in [false, true] {
+        let mut command = folder.command(&["mc", "--pcap", &file]);
+        if own_log {
+            command.env("SOFT_HCA_LOG", &log);
+        }
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let said = format!("demo: the packets in {file} are not all: No space left on device");
+        assert!(text.contains(&said), "{text}");
+    }
+}
+
+/// What is made for a run goes, and the run ends, whatever signal ends the script.
+#[test]
+fn a_signal_ends_what_is_recorded() {
+    for (signal, status) in [("TERM", 143), ("HUP", 129)] {
+        let folder = Folder::new(&format!("signal {signal}"));
+        let soft_hca = "#!/bin/bash
+trap 'touch \"$0.ended\"; exit 143' TERM
+echo runs
+for ((;;)); do sleep 0.01; done
+";
+        folder.script("target/release/soft-hca", soft_hca);
+        let tmp = folder.0.join("tmp");
+        fs::create_dir(&tmp).unwrap();
+        let page = folder.0.join("a.html").display().to_string();
+        let mut child = folder
+            .command(&["mc", "--timeline", &page])
+            .env("TMPDIR", &tmp)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "runs");
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert!(folder.0.join("target/release/soft-hca.ended").exists());
+        assert_eq!(fs::read_dir(&tmp).unwrap().count(), 0);
     }
 }
 
@@ -145,6 +217,67 @@ fn packets_can_be_captured_with_or_without_a_record() {
     for arguments in [&["mc", "--pcap"][..], &["--lab", "mc", "--pcap", &file]] {
         assert_eq!(folder.run(arguments).status.code(), Some(1));
     }
+}
+
+/// An option is read alike in front of the example and behind it, and so are both ways to give it a value.
+#[test]
+fn options_may_stand_anywhere() {
+    let folder = Folder::new("anywhere");
+    folder.script("target/release/soft-hca", "#!/bin/sh\necho \"$@\"\n");
+    folder.script("lab/run", "#!/bin/sh\necho lab \"$@\"\n");
+    folder.script("path/unshare", "#!/bin/sh\nshift $(($# - 4))\necho \"$@\"\n");
+    for (arguments, begin, end) in [
+        (&["mc/", "--soft-hca"][..], "run --fabric demo-", " mc\n"),
+        (&["--soft-hca", "mc//", "-c", "3"], "run --fabric demo-", " mc -c 3\n"),
+        (&["mc", "-c", "3", "--lab"], "lab --time-limit ", " mc -c 3\n"),
+        (&["mc", "--two-hosts", "--soft-hca"], "--net harness/two_hosts ", " mc\n"),
+        (&["mc", "--record=/x/run.shr", "-s"], "record -o /x/run.shr --fabric ", " mc -s\n"),
+        (&["--record=/x/run.shr", "mc"], "record -o /x/run.shr --fabric ", " mc\n"),
+        (&["mc", "--infiniband", "-c", "1"], "run --device rxe0:infiniband", " mc -c 1\n"),
+        (
+            &["--soft-hca", "mc", "--server", "-m x", "--client", "-s"],
+            "run --fabric ",
+            " mc --server -m x --client -s\n",
+        ),
+        (&["mc", "--soft-hca", "--", "--lab"], "run --fabric ", " mc --lab\n"),
+    ] {
+        let output = folder.run(arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(text.starts_with(begin) && text.ends_with(end), "{arguments:?}: {text}");
+    }
+    for help in [&["-h"][..], &["mc", "-h"], &["mc", "-c", "3", "--help"]] {
+        let output = folder.run(help);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.starts_with("Usage: ./demo "), "{text}");
+        assert_eq!(text.ends_with("\nThe flags of mc are in mc/README.md.\n"), help.len() > 1);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_line() {
+    let folder = Folder::new("refused");
+    for (arguments, why) in [
+        (&["--soft-hca", "mc", "--lab"][..], "--soft-hca and --lab name two places"),
+        (&["--server-host", "alpha", "--client-host", "alpha", "mc"], "both hosts are alpha; "),
+        (&["mc", "--pcap="], "--pcap needs a value; "),
+        (&["--timeline=a.html"], "--timeline stands behind the example"),
+    ] {
+        let output = folder.run(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(why), "{arguments:?}: {text}");
+    }
+    let output = folder.command(&["mc"]).env("CARGO_TARGET_DIR", "/proc/none").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let said =
+        "demo: cannot write to /proc/none, where the programs are built; CARGO_TARGET_DIR can ";
+    assert!(text.starts_with(said) && text.lines().count() == 1, "{text}");
 }
 
 /// A path migrates on InfiniBand devices, which only soft-hca has to choose, and apm alone

@@ -116,6 +116,20 @@ fn the_listed_differences_can_be_applied() {
     }
 }
 
+/// mc's C has two places in its completion queue: of more messages some may be lost in any of its runs.
+#[test]
+fn wherever_mc_may_lose_messages_that_is_listed() {
+    let data = Data::read("golden");
+    let differences = Differences::read(&data.folder, &data.cases).unwrap();
+    for case in data.cases.iter().filter(|case| case.example == "mc") {
+        let lines = replayed(&data.folder, case).transcript.stream(Side::Server, Stream::Stdout);
+        if lines.iter().any(|line| line == "received message 3") {
+            let mut listed = differences.of("mc").filter(|difference| difference.case == case.case);
+            assert!(listed.any(|difference| difference.may_be_as_the_c), "{}", case.name());
+        }
+    }
+}
+
 #[test]
 fn every_recording_passes_as_itself() {
     let mut wrong = Vec::new();

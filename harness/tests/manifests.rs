@@ -1,5 +1,6 @@
 //! Each crate says about itself what a registry shows, in the form that the registry of crates takes.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -65,4 +66,20 @@ fn every_crate_can_be_described() {
         })
         .collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Cargo finds no program of tests by itself in these folders, and a file that nothing names would not be run.
+#[test]
+fn every_file_of_tests_is_a_module_of_their_program() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (folder, program) in [("soft-hca/tests", "end_to_end"), ("harness/tests", "all")] {
+        let text = fs::read_to_string(top.join(folder).join(program).with_extension("rs")).unwrap();
+        for entry in fs::read_dir(top.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let is_file = path.extension().is_some_and(|end| end == "rs") && stem != program;
+            let is_named = text.contains(&format!("\nmod {stem};\n"));
+            assert!(!is_file || is_named, "{folder}/{program}.rs does not name {stem}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::scripts::Folder;
 use harness::private::{self, Network};
@@ -37,6 +37,34 @@ fn dissected<const N: usize>(file: &Path, fields: [&str; N]) -> Vec<[String; N]>
     lines.lines().map(|line| words(line).try_into().unwrap()).collect()
 }
 
+/// A folder with `demo` for what is built.
+fn folder(name: &str) -> Folder {
+    let own = std::env::current_exe().unwrap();
+    let bin_dir = own.parent().and_then(Path::parent).unwrap();
+    for file in ["soft-hca", "libsoft_hca_preload.so", "ping-sr-1-client"] {
+        let path = bin_dir.join(file);
+        assert!(path.exists(), "build the workspace first: {} is missing", path.display());
+    }
+    let name = format!("harness {name} {}", std::process::id());
+    let folder = Folder::with_demo(&name, &["harness/install", "path/cargo"]);
+    fs::create_dir(folder.0.join("target")).unwrap();
+    symlink(bin_dir, folder.0.join("target/release")).unwrap();
+    folder
+}
+
+/// Runs a command line there, in a network of its own.
+fn demo(folder: &Folder, names: &Path, words: impl IntoIterator<Item = OsString>) -> Output {
+    let path = format!("{}:{}", folder.0.join("path").display(), std::env::var("PATH").unwrap());
+    private::command(Network::WithInterface, names, words)
+        .env("PATH", path)
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("SOFT_HCA_LOG")
+        .current_dir(&folder.0)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
 #[test]
 fn wireshark_sees_a_connection_and_its_messages() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -44,32 +72,10 @@ fn wireshark_sees_a_connection_and_its_messages() {
     if !is_possible(&names) {
         return;
     }
-    let own = std::env::current_exe().unwrap();
-    let bin_dir = own.parent().and_then(Path::parent).unwrap();
-    for file in ["soft-hca", "libsoft_hca_preload.so", "ping-sr-1-client"] {
-        let path = bin_dir.join(file);
-        assert!(path.exists(), "build the workspace first: {} is missing", path.display());
-    }
-    let name = format!("harness packets {}", std::process::id());
-    let folder = Folder::with_demo(&name, &["harness/install", "path/cargo"]);
-    fs::create_dir(folder.0.join("target")).unwrap();
-    symlink(bin_dir, folder.0.join("target/release")).unwrap();
-    let path = format!("{}:{}", folder.0.join("path").display(), std::env::var("PATH").unwrap());
-    let demo: [OsString; 6] = [
-        folder.0.join("demo").into(),
-        "ping-sr-1".into(),
-        "--pcap".into(),
-        "run.pcapng".into(),
-        "-c".into(),
-        "3".into(),
-    ];
-    let output = private::command(Network::WithInterface, &names, demo)
-        .env("PATH", path)
-        .env_remove("CARGO_TARGET_DIR")
-        .current_dir(&folder.0)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let folder = folder("packets");
+    let demo_of: [OsString; 6] =
+        ["./demo", "ping-sr-1", "--pcap", "run.pcapng", "-c", "3"].map(Into::into);
+    let output = demo(&folder, &names, demo_of);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     let file = folder.0.join("run.pcapng");
@@ -101,4 +107,22 @@ fn wireshark_sees_a_connection_and_its_messages() {
     assert_eq!(numbers.len(), 6, "{packets:?}");
     assert!(!has(acknowledge).is_empty());
     assert_eq!(has(send).len() + has(acknowledge).len() + has(datagram).len(), packets.len());
+}
+
+/// A disk on which there is no room for all packets.
+#[test]
+fn a_full_disk_is_an_error() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = source.join("private-network.nsswitch");
+    if !private::is_possible(Network::WithInterface, &names) {
+        println!("left out here: this host allows no network of one's own");
+        return;
+    }
+    let folder = folder("full disk");
+    let script = "mkdir disk && mount -t tmpfs -o size=8k tmpfs disk && exec ./demo ping-sr-1 --pcap disk/all -c 100";
+    let output = demo(&folder, &names, ["sh".into(), "-c".into(), script.into()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains("/disk/all are not all: No space left on device"), "{said}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("the packets are in"));
 }

@@ -2,7 +2,6 @@
 //!
 //! See `stock.rs` about programs that are not installed, and about those of another release; the package is
 //! python3-pyverbs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::place::Place;
 use programs::{assert_has, compile, pyverbs, release};

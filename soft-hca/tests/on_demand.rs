@@ -1,7 +1,6 @@
 //! Regions on demand (`IBV_ACCESS_ON_DEMAND`), whose memory comes and goes: what becomes of requests there.
 //!
 //! rdma-core's own tests of them run with those of `conformance/pyverbs`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use programs::compile;
 use programs::place::Place;

@@ -1,7 +1,6 @@
 //! What a hostile program of a fabric gets at of others' memory by asking those who copy for programs.
 //!
 //! See `stock.rs` about programs that are not installed.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::fs;

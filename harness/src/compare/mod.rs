@@ -3,7 +3,7 @@
 //!
 //! - [`options`]: the command line
 //! - [`originals`]: finds the C programs
-//! - [`stage`]: which build plays which side, on which host
+//! - [`stage`]: which build plays which side, on which host, and at which port
 //! - [`diff`], [`unified`]: the same command lines with both
 //! - [`interop`], [`evidence`]: all four pairings, and whether the data have arrived
 //! - [`speed`], [`stats`]: time, processor time, memory, size
@@ -14,6 +14,7 @@ pub mod evidence;
 pub mod interop;
 pub mod options;
 pub mod originals;
+mod ports;
 pub mod report;
 pub mod results;
 pub mod speed;

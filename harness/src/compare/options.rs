@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::compare::diff::Diff;
 use crate::compare::originals::Originals;
+use crate::compare::ports::Ports;
 use crate::compare::speed::Effort;
 use crate::compare::stage::Stage;
 use crate::compare::{Compare, Part};
@@ -24,9 +25,10 @@ pub struct CompareArgs {
     /// Folder of the Rust programs [default: the one this program is in]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// What the first line calls the place where the programs run
-    #[arg(long, value_name = "TEXT", default_value = "this host's device")]
-    fabric_name: String,
+    /// What the first line calls the place where the programs run [default: soft-hca, or this host's
+    /// device]
+    #[arg(long, value_name = "TEXT")]
+    fabric_name: Option<String>,
     /// Address of the RDMA device of the server
     #[arg(long, value_name = "ADDRESS", default_value = "10.9.0.1")]
     address: String,
@@ -137,6 +139,7 @@ impl CompareArgs {
             [] => vec![Part::Diff, Part::Interop, Part::Speed],
             parts => parts.to_vec(),
         };
+        let usual = if on_soft_hca { "soft-hca" } else { "this host's device" };
         let workspace = source.parent().unwrap_or(source).to_owned();
         let bin_dir = bin_dir(self.bin_dir)?;
         Ok(Compare {
@@ -153,8 +156,9 @@ impl CompareArgs {
                 address: self.address,
                 client_address: self.client_address,
                 limit: Duration::from_secs(self.time_limit),
+                ports: Ports::default(),
             },
-            fabric: self.fabric_name,
+            fabric: self.fabric_name.unwrap_or_else(|| usual.to_owned()),
             examples,
             parts,
             diff,

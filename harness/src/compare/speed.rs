@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::compare::speed::runs::{Runs, Sample};
+use crate::compare::speed::runs::{FAILURES, Runs, Sample};
 use crate::compare::stage::{Maker, Stage};
 use crate::compare::stats::{Ratio, median};
 use crate::error::Error;
@@ -161,9 +161,9 @@ impl Pairs {
                 break;
             }
             let run = in_turn(turn, |maker| match runs.sample(maker, count) {
-                // Some of the originals fail now and then.
                 Err(Failure::Run(why))
-                    if maker == Maker::C && pairs.left_out.len() < pairs.runs.len() =>
+                    if maker == Maker::C
+                        && pairs.left_out.len() < FAILURES.max(pairs.runs.len()) =>
                 {
                     pairs.left_out.push(why);
                     Ok(None)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::compare::originals::Originals;
+use crate::compare::ports::Ports;
 use crate::error::Error;
 use crate::examples::Example;
 use crate::hosts::{Hosts, Played};
@@ -55,6 +56,8 @@ pub struct Stage {
     pub client_address: Option<String>,
     /// Kill what still runs after this time.
     pub limit: Duration,
+    /// Those of pairs that meet at one.
+    pub(super) ports: Ports,
 }
 
 impl Stage {
@@ -120,11 +123,16 @@ impl Stage {
         measured: bool,
         observer: &mut dyn Observer,
     ) -> Result<Played, Error> {
+        let mut plan = plan;
+        // At the recorded address a network of its own is without `TIME_WAIT`.
+        let is_elsewhere = !self.is_local() || self.address != RECORDED;
+        let instead = is_elsewhere.then(|| self.ports.give(&mut plan)).flatten();
         let mut played = self.hosts.play(plan, measured, observer)?;
-        if self.address != RECORDED {
+        if is_elsewhere {
             let transcript = std::mem::take(&mut played.outcome.transcript);
             for line in transcript.lines() {
                 let text = line.text.replace(&self.address, RECORDED);
+                let text = instead.map_or(text.clone(), |instead| instead.restored(&text));
                 played.outcome.transcript.push(Line { text, ..line.clone() });
             }
         }

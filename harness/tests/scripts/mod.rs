@@ -15,7 +15,7 @@ impl Folder {
     pub fn with_demo(name: &str, idle: &[&str]) -> Self {
         let folder = Self(std::env::temp_dir().join(name));
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in ["demo", "harness/devices.sh", "harness/hosts.sh"] {
+        for file in ["demo", "harness/shell.sh", "harness/devices.sh", "harness/hosts.sh"] {
             folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
         }
         for file in idle {

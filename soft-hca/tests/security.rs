@@ -1,9 +1,12 @@
-//! What a hostile program of a fabric gets at of others' memory by asking those who copy for programs.
+//! What a hostile program of a fabric gets at of others' memory by asking those who copy for programs:
+//! `docs/security.md` has the model.
 //!
 //! See `stock.rs` about programs that are not installed.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
 
 use programs::arena::Arena;
 use programs::compile;
@@ -12,12 +15,19 @@ use programs::forger::{Answer, Forger, Wanted, Way};
 use programs::place::Place;
 use programs::program::Program;
 use programs::signal;
+use rustix::process::Uid;
 use soft_hca_core::engine::DAEMON;
+use soft_hca_core::rpc::{Connection, FileKind, Hello, Request};
+use soft_hca_core::system;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/security/victim.c");
 
 /// Bytes of each of the victim's areas that are registered, or were; as many lie before, and more behind.
 const PART: u64 = 1024;
+
+/// What an unreadable program says when it opens the device.
+const UNREADABLE: &str =
+    "soft-hca: this program is unreadable, but all programs of its fabric can write";
 
 /// How the victim's memory is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +86,8 @@ fn attack(name: &str, reached: Reached) {
     let Some(file) = compile(&place, SOURCE, &["ibverbs"]) else { return };
     let keeper = place.keep();
     let victim = Victim::start(&place, &file, reached);
+    let text = victim.program.output();
+    assert_eq!(text.contains(UNREADABLE), reached == Reached::Unreadable, "{text}");
     let arena = Arena::of(&place);
     let process = arena.process(victim.program.pid());
     let forger = Forger(arena.mapping());
@@ -156,5 +168,42 @@ fn memory_of_a_stranger() {
     forger.impersonate(process, std::process::id(), (addr, *word));
     assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved, "the victim all the same");
     victim.assert_intact();
+    place.end(keeper);
+}
+
+/// The daemon turns away who is another user, even one that gets to its socket.
+#[test]
+fn other_users() {
+    const NOBODY: u32 = 65534;
+    if system::user() != 0 {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let place = Place::new("security-users");
+    let keeper = place.keep();
+    let fabric = place.fabric();
+    let socket = fabric.join("socket");
+    let ask = move || {
+        let connection = Connection::connect(&socket).map_err(|error| error.kind())?;
+        let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
+        let sent = connection.send(&Request::Hello(hello).encode(), &[]);
+        let answer = sent.and_then(|()| connection.receive());
+        Ok(answer.is_ok_and(|(answer, _)| !answer.is_empty()))
+    };
+    let ask_as_other = {
+        let ask = ask.clone();
+        move || {
+            // Of this thread alone.
+            rustix::thread::set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
+            ask()
+        }
+    };
+    let refused = thread::spawn(ask_as_other.clone()).join().unwrap();
+    assert_eq!(refused, Err(std::io::ErrorKind::PermissionDenied), "the folder is private");
+    for dir in [fabric.parent().unwrap(), &fabric, &fabric.join("socket")] {
+        fs::set_permissions(dir, Permissions::from_mode(0o777)).unwrap();
+    }
+    assert_eq!(thread::spawn(ask_as_other).join().unwrap(), Ok(false), "another user");
+    assert_eq!(thread::spawn(ask).join().unwrap(), Ok(true), "the same user");
     place.end(keeper);
 }

@@ -28,7 +28,7 @@ pub use memory_file::{memory_file, seal_size};
 pub use next::Next;
 pub use page::page_bytes;
 pub use process::set_time_slice;
-pub use process::{allow_peers, user};
+pub use process::{allow_peers, is_readable, user};
 pub use random::random;
 
 /// The result of a call that is -1 where it fails.

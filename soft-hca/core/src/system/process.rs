@@ -13,6 +13,13 @@ pub fn allow_peers() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
+/// Whether the system lets other processes of its user look into this one, as far as it is this one's to say:
+/// `PR_SET_DUMPABLE`, or a file that may be run and not read.
+pub fn is_readable() -> bool {
+    // SAFETY: reads an attribute of this process.
+    unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 }
+}
+
 /// Has the scheduler give this thread the processor in pieces of so many nanoseconds. A shorter piece
 /// comes sooner: a thread that wakes then takes the place of one that computes, instead of waiting for
 /// the end of its piece, which is milliseconds. It gets no more time by that. Linux before 6.12 knows

@@ -197,6 +197,10 @@ fn close_memory(
         "this system does not let programs reach each other's memory ({refusal}); data is copied \
          through shared memory, which is slower: `soft-hca doctor` says more"
     ));
+    if !system::is_readable() {
+        say("this program is unreadable, but all programs of its fabric can write its queues: \
+             `--fabric NAME` gives it one of its own");
+    }
     let registry = Arc::new(Registry::of_process(index));
     let copier = LocalCopier::guarded(Arc::clone(&registry));
     let helper = Helper::start(Arc::clone(arena), index, registry, Box::new(|_| false));

@@ -249,11 +249,7 @@ fn spawn(dir: &Path, devices: &[DeviceSpec], link: Option<&LinkOptions>) -> Resu
     config::log_level()?;
     if std::env::var_os(config::LOG).is_some_and(|path| !path.is_empty()) {
         // Who asks for a file is told if it cannot be had.
-        fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .map_err(cannot(format!("write to {}", log.display())))?;
+        soft_hca_daemon::log::open(&log).map_err(cannot(format!("write to {}", log.display())))?;
     }
     let exe = std::env::current_exe().map_err(cannot_start())?;
     let nothing = || [config::ROCE, config::FAULT, config::PCAP].map(|name| (name, "".into()));

@@ -21,6 +21,7 @@ mod folders;
 mod links;
 mod netlink;
 mod real;
+mod signals;
 mod sysfs;
 
 use soft_hca_core::errno::Errno;

@@ -60,6 +60,8 @@ real! {
     chdir = c"chdir"(path: *const c_char) -> c_int;
     scandir = c"scandir"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
     scandir64 = c"scandir64"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
+    signal = c"signal"(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    __sysv_signal = c"__sysv_signal"(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
 }

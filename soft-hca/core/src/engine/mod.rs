@@ -119,7 +119,7 @@ pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use helper::Helper;
 pub use notification::{Reading, Tokens};
-pub use own_memory::guard;
+pub use own_memory::{guard, is_guarded_signal, set_action};
 pub use posted::ReceiveQueue;
 pub use quiesce::Quiesce;
 pub use remote::{DatagramReceiver, RemoteDatagram};

@@ -37,7 +37,7 @@ pub struct Options {
 /// Runs the program in place of this process. Comes back only if that fails.
 pub fn run(options: &Options) -> Result<Infallible, Error> {
     let (mut command, membership) = prepare(options)?;
-    membership.keep_across_exec()?;
+    command.env(config::LIFELINE, membership.keep_across_exec()?.to_string());
     let error = command.exec();
     Err(Error::Exec(command.get_program().into(), error))
 }

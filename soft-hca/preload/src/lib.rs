@@ -22,6 +22,7 @@ mod links;
 mod netlink;
 mod real;
 mod signals;
+mod start;
 mod sysfs;
 
 use soft_hca_core::errno::Errno;

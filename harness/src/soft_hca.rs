@@ -88,7 +88,8 @@ fn listing(arguments: &[&str]) -> io::Result<String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| named(&program, &error.to_string()))?;
-    if !output.status.success() {
+    // What it has found is there, also where a fabric of the user's does not answer.
+    if !output.status.success() && output.stdout.is_empty() {
         return Err(named(&program, String::from_utf8_lossy(&output.stderr).trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -212,12 +212,15 @@ fn addresses(gids: &GidTable) -> Finding {
 
 /// Where the daemons say what was refused or went wrong, and what they have said last.
 fn log(file: &Path) -> Finding {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let file = file.display();
-    Good(match text.lines().last() {
-        Some(last) => format!("{file}, {} lines, the last: {last}", text.lines().count()),
-        None => format!("{file} will say what is refused or goes wrong; so far nothing"),
-    })
+    let name = file.display();
+    match soft_hca_daemon::log::last_line(file) {
+        Ok(Some(last)) => Good(format!("{name}, the last line: {last}")),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Warning {
+            what: format!("{name} cannot be used: {error}"),
+            fix: format!("remove it, or set {} to a file of yours", config::LOG),
+        },
+        _ => Good(format!("{name} will say what is refused or goes wrong; so far nothing")),
+    }
 }
 
 /// Devices of the kernel are no hindrance; it is good to know that they are not used.

@@ -27,6 +27,12 @@ pub enum Error {
     /// The fabric's daemon ended instead of listening; what it said, if anything.
     #[error("the fabric's daemon did not start: {0}")]
     NotStarted(String),
+    /// The daemon does not answer.
+    #[error("{0}")]
+    Silent(String),
+    /// Daemons do not answer, of fabrics with these names.
+    #[error("no answer from the daemons of: {}", .0.join(", "))]
+    AllSilent(Vec<String>),
     /// The socket is not held by this user's daemon.
     #[error("{} is held by another user's process", .0.display())]
     Stranger(PathBuf),

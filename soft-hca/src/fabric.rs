@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{self, DeviceName, DeviceSet, DeviceSpec, Devices};
 use soft_hca_core::notes;
-use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request};
+use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request, Silence};
 use soft_hca_core::system;
 use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
@@ -59,8 +59,8 @@ impl Membership {
     }
 
     /// Makes the fabric live as long as the program that this process is about to become, and its
-    /// children.
-    pub fn keep_across_exec(self) -> Result<(), Error> {
+    /// children; gives the number for [`config::LIFELINE`].
+    pub fn keep_across_exec(self) -> Result<RawFd, Error> {
         system::keep_across_exec(self.lifeline.into_fd()).map_err(cannot("keep the fabric alive"))
     }
 }
@@ -158,14 +158,56 @@ pub fn link_addresses(dir: &Path) -> Vec<IpAddr> {
     addresses.split(',').filter_map(|ip| ip.parse().ok()).collect()
 }
 
+/// What becomes of a command whose daemon does not answer; it is told why.
+pub(super) type OnSilence<'a> = &'a dyn Fn(String) -> Result<(), Error>;
+
+/// It says so on standard error and goes on waiting.
+fn wait(why: String) -> Result<(), Error> {
+    eprintln!("soft-hca: waits for the fabric: {why}");
+    Ok(())
+}
+
+/// It gives up.
+pub(super) fn give_up(why: String) -> Result<(), Error> {
+    Err(Error::Silent(why))
+}
+
+/// Does something again and again until the daemon lets it be done.
+fn patiently<T>(
+    on_silence: OnSilence<'_>,
+    connection: Option<&Connection>,
+    mut what: impl FnMut() -> io::Result<T>,
+) -> Result<io::Result<T>, Error> {
+    let (silence, mut is_told) = (Silence::begin(), false);
+    loop {
+        match what() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return Ok(done),
+        }
+        if let Some(why) = silence.why(connection).filter(|_| !is_told) {
+            is_told = true;
+            on_silence(why)?;
+        }
+    }
+}
+
 /// Connects to a fabric that runs; `None` if it does not, or is about to end.
 pub fn connect(dir: &Path, kind: FileKind) -> Result<Option<Connection>, Error> {
+    connect_or(&wait, dir, kind)
+}
+
+/// The same with what is done when the daemon does not answer.
+fn connect_or(
+    on_silence: OnSilence<'_>,
+    dir: &Path,
+    kind: FileKind,
+) -> Result<Option<Connection>, Error> {
     let ended = |error: &io::Error| {
         use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
         matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
     };
     let path = dir.join(SOCKET);
-    let connection = match Connection::connect(&path) {
+    let connection = match patiently(on_silence, None, || Connection::connect(&path))? {
         Err(error) if ended(&error) => return Ok(None),
         connection => connection.map_err(cannot(format!("connect to {}", path.display())))?,
     };
@@ -173,7 +215,8 @@ pub fn connect(dir: &Path, kind: FileKind) -> Result<Option<Connection>, Error> 
     if user != system::user() {
         return Err(Error::Stranger(path));
     }
-    match ask(&connection, &Request::Hello(Hello { kind, nonce_addr: 0, nonce: 0 })) {
+    let hello = Request::Hello(Hello { kind, nonce_addr: 0, nonce: 0 });
+    match ask_or(on_silence, &connection, &hello) {
         Ok(_) => Ok(Some(connection)),
         Err(Error::System { source, .. }) if ended(&source) => Ok(None),
         Err(error) => Err(error),
@@ -185,11 +228,25 @@ pub(super) fn ask(
     connection: &Connection,
     request: &Request,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
-    let asked = connection.send(&request.encode(), &[]).and_then(|()| connection.receive());
-    let (message, fds) = asked.map_err(cannot("speak to the fabric's daemon"))?;
+    ask_or(&wait, connection, request)
+}
+
+/// The same with what is done when the daemon does not answer.
+pub(super) fn ask_or(
+    on_silence: OnSilence<'_>,
+    connection: &Connection,
+    request: &Request,
+) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
+    // What the daemon has said before it has closed its end is there to be read.
+    let sent = connection.send(&request.encode(), &[]);
+    let received = patiently(on_silence, Some(connection), || connection.receive())?;
+    let (message, fds) = received.map_err(cannot("speak to the fabric's daemon"))?;
     if message.is_empty() {
         let gone = io::Error::from(io::ErrorKind::ConnectionReset);
         return Err(cannot("speak to the fabric's daemon")(gone));
+    }
+    if !matches!(Reply::decode(&message), Ok(Reply(Err(_)))) {
+        sent.map_err(cannot("speak to the fabric's daemon"))?;
     }
     let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
     outcome.map(|answer| (answer.bytes, fds)).map_err(Error::Refused)
@@ -249,11 +306,7 @@ fn spawn(dir: &Path, devices: &[DeviceSpec], link: Option<&LinkOptions>) -> Resu
     config::log_level()?;
     if std::env::var_os(config::LOG).is_some_and(|path| !path.is_empty()) {
         // Who asks for a file is told if it cannot be had.
-        fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .map_err(cannot(format!("write to {}", log.display())))?;
+        soft_hca_daemon::log::open(&log).map_err(cannot(format!("write to {}", log.display())))?;
     }
     let exe = std::env::current_exe().map_err(cannot_start())?;
     let nothing = || [config::ROCE, config::FAULT, config::PCAP].map(|name| (name, "".into()));
@@ -296,9 +349,9 @@ pub fn serve(dir: PathBuf) -> Result<(), Error> {
     let announce = || {
         // The client that starts us may be dead by now; then the end of this connection, the
         // first, tells us so.
-        if let Ok(guard) = Connection::connect(&dir.join(SOCKET)) {
-            let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
-        }
+        let guard = Connection::connect(&dir.join(SOCKET))?;
+        let _ = starter.send(b"1", &[guard.into_fd().as_fd()]);
+        Ok(())
     };
     let link = LinkOptions::wanted(None, config::faults(Vec::new())?.split().0, None)?;
     let devices = Devices::default().named(config::devices(Vec::new())?);
@@ -334,7 +387,7 @@ fn remove_locked(dir: &Path) {
 
 /// Whether a fabric runs. What a killed daemon has left behind is removed.
 pub(super) fn look(dir: &Path) -> Result<Option<Connection>, Error> {
-    let connection = connect(dir, FileKind::Observer)?;
+    let connection = connect_or(&give_up, dir, FileKind::Observer)?;
     if connection.is_none() {
         remove(dir);
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use soft_hca_core::config::{self, FabricName};
 use soft_hca_core::rpc::Request;
@@ -14,20 +15,26 @@ use super::{Error, cannot, fabric, print};
 /// is.
 pub fn ls(only: Option<&FabricName>, why: bool) -> Result<(), Error> {
     let mut text = String::new();
-    for dir in fabrics()? {
-        let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        if only.is_some_and(|only| only.to_string() != name) {
-            continue;
-        }
-        let request = if why { Request::Why { is_asked: true } } else { Request::List };
-        if let Some(mut listing) = listing(&dir, &request)? {
-            if why && listing.is_empty() {
-                listing =
-                    "nothing waits for what does not come, as far as the device knows\n".into();
+    let mut silent = Vec::new();
+    let name = |dir: &Path| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut dirs = fabrics()?;
+    dirs.retain(|dir| only.is_none_or(|only| only.to_string() == name(dir)));
+    let request = if why { Request::Why { is_asked: true } } else { Request::List };
+    for (dir, listing) in dirs.iter().zip(listings(&dirs, &request)) {
+        let listing = match listing {
+            Ok(None) => continue,
+            Ok(Some(listing)) if why && listing.is_empty() => {
+                "nothing waits for what does not come, as far as the device knows\n".into()
             }
-            text += &format!("fabric {name} dir {}\n", dir.display());
-            text.extend(listing.lines().map(|line| format!("  {line}\n")));
-        }
+            Ok(Some(listing)) => listing,
+            Err(Error::Silent(why)) => {
+                silent.push(name(dir));
+                why
+            }
+            Err(error) => return Err(error),
+        };
+        text += &format!("fabric {} dir {}\n", name(dir), dir.display());
+        text.extend(listing.lines().map(|line| format!("  {line}\n")));
     }
     if text.is_empty() {
         text = match only {
@@ -35,13 +42,23 @@ pub fn ls(only: Option<&FabricName>, why: bool) -> Result<(), Error> {
             None => "no fabric runs: `soft-hca run -- CMD` starts one\n".to_string(),
         };
     }
-    print(&text)
+    print(&text)?;
+    if silent.is_empty() { Ok(()) } else { Err(Error::AllSilent(silent)) }
+}
+
+/// The listings of fabrics with these folders, which are asked side by side: one that does not answer holds up no other.
+fn listings(dirs: &[PathBuf], request: &Request) -> Vec<Result<Option<String>, Error>> {
+    thread::scope(|scope| {
+        let asked: Vec<_> =
+            dirs.iter().map(|dir| scope.spawn(move || listing(dir, request))).collect();
+        asked.into_iter().map(|asked| asked.join().expect("it does not panic")).collect()
+    })
 }
 
 /// What the daemon says of its fabric; `None` if there is none, or it has just ended.
 fn listing(dir: &Path, request: &Request) -> Result<Option<String>, Error> {
     let Some(connection) = fabric::look(dir)? else { return Ok(None) };
-    let fds = match fabric::ask(&connection, request) {
+    let fds = match fabric::ask_or(&fabric::give_up, &connection, request) {
         Ok((_, fds)) => fds,
         Err(Error::System { .. }) => return Ok(None),
         Err(error) => return Err(error),

@@ -38,7 +38,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<Infallible, Error> {
     let (mut command, membership) = prepare(options)?;
     outside::warn_of_program(command.get_program());
-    membership.keep_across_exec()?;
+    command.env(config::LIFELINE, membership.keep_across_exec()?.to_string());
     let error = command.exec();
     Err(Error::Exec(command.get_program().into(), error))
 }

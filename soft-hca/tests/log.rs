@@ -1,6 +1,8 @@
 //! The daemon's log: empty unless there is something to say, and where `soft-hca doctor` shows it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use programs::place::Place;
 use programs::{LOCALHOST, installed};
@@ -73,4 +75,45 @@ fn the_level_says_how_much() {
     assert!(!output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("SOFT_HCA_LOG_LEVEL is error, warn, info or debug"), "{said}");
+}
+
+/// Another user may have been first where the log is to be, in a folder that is everybody's.
+#[test]
+fn what_is_no_file_holds_nobody_up() {
+    if !installed(&["ibv_rc_pingpong", "ibv_devinfo"]) {
+        return;
+    }
+    let place = Place::new("log-odd");
+    let log = place.file("soft-hca.log");
+    let refused = || {
+        assert!(!place.start("ibv_rc_pingpong -r 40000").wait().success());
+        place.assert_gone();
+        let output = place.command(&["doctor"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let warning = "soft-hca.log cannot be used: ";
+        assert!(said.contains(warning), "{said}");
+    };
+    assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
+    refused();
+    fs::remove_file(&log).unwrap();
+    symlink("/dev/zero", &log).unwrap();
+    refused();
+    let mut command = place.command(&["run", "--", "true"]);
+    let output = command.env("SOFT_HCA_LOG", &log).output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("soft-hca: cannot write to "), "{said}");
+}
+
+#[test]
+fn no_terminal_obeys_what_is_in_it() {
+    if !installed(&["ibv_devinfo"]) {
+        return;
+    }
+    let place = Place::new("log-escapes");
+    fs::write(place.file("soft-hca.log"), "a line\n\x1b]0;title\x07 \x1b[31mred\n").unwrap();
+    let output = place.command(&["doctor"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("the last line: \\u{1b}]0;title\\u{7} \\u{1b}[31mred\n"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
 }

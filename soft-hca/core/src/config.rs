@@ -18,6 +18,8 @@ use crate::system;
 
 /// The fabric's folder, for programs in it.
 pub const DIR: &str = "SOFT_HCA_DIR";
+/// The number of the descriptor that keeps the fabric alive as long as a program and its children.
+pub const LIFELINE: &str = "SOFT_HCA_LIFELINE";
 /// The devices that a program finds, as a [`DeviceSet`](crate::device_spec::DeviceSet); all where
 /// there is no such variable.
 pub const USED: &str = "SOFT_HCA_USED";

@@ -102,6 +102,7 @@ errnos!(
     EINVAL,
     EIO,
     EISCONN,
+    EMFILE,
     ENETUNREACH,
     ENODATA,
     ENODEV,

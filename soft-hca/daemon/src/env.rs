@@ -20,7 +20,7 @@ pub(crate) struct DaemonEnv {
     /// Queue pairs to be run again: number and after how many nanoseconds.
     rescheduled: Mutex<VecDeque<(u32, u64)>>,
     /// Descriptors that tell of the end of a process, by its index, where the system has such.
-    processes: Arc<Mutex<HashMap<usize, Option<OwnedFd>>>>,
+    processes: Arc<Mutex<HashMap<usize, Option<Arc<OwnedFd>>>>>,
     raised: Mutex<VecDeque<Async>>,
     link: OnceLock<link::Handle>,
     /// Where the daemon traces what happens.
@@ -84,7 +84,7 @@ impl DaemonEnv {
     }
 
     /// There is a process; `pidfd` tells when it has ended.
-    pub(crate) fn remember_process(&self, index: usize, pidfd: Option<OwnedFd>) {
+    pub(crate) fn remember_process(&self, index: usize, pidfd: Option<Arc<OwnedFd>>) {
         lock(&self.processes).insert(index, pidfd);
     }
 
@@ -93,7 +93,10 @@ impl DaemonEnv {
         let processes = Arc::clone(&self.processes);
         move |proc| {
             let processes = lock(&processes);
-            processes.get(&proc).and_then(Option::as_ref).is_some_and(process::has_ended)
+            processes
+                .get(&proc)
+                .and_then(Option::as_ref)
+                .is_some_and(|pidfd| process::has_ended(pidfd))
         }
     }
 

@@ -26,7 +26,7 @@
 //! | `env` | what the data path asks of the daemon that runs it |
 //! | `process` | programs |
 //! | `table`, `free` | entries that are taken; numbers that are free |
-//! | `event_fd`, `poller` | events, descriptors |
+//! | `event_fd`, `poller`, `reserve` | events, descriptors |
 //! | [`device`] | what a device says of itself |
 //! | `log` | what is refused and goes wrong |
 //!
@@ -56,6 +56,7 @@ mod paths;
 mod poller;
 mod process;
 mod reap;
+mod reserve;
 mod server;
 pub mod sysfs;
 mod table;

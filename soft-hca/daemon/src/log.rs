@@ -2,7 +2,7 @@
 //! for events of connections. Lines of all fabrics of a user go to one file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -12,6 +12,9 @@ use tracing::Level;
 
 /// Bytes after which a file is put aside, as `NAME.old`, when a daemon begins to write.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Bytes of a line that are shown at most.
+const MAX_LINE: u64 = 4096;
 
 /// A file that is not created before there is something to say.
 #[derive(Debug)]
@@ -28,19 +31,38 @@ impl Lazy {
             old.push(".old");
             fs::rename(&self.path, old)?;
         }
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&self.path)?;
-        let found = file.metadata()?;
-        // In a folder that is everybody's, somebody else may have been first.
-        if found.is_file() && found.uid() != system::user() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        Ok(file)
+        open(&self.path)
     }
+}
+
+/// Opens a log to add lines to it. It is a regular file of this user's, and no link to one: in a folder that is
+/// everybody's, somebody else may have been first, with a pipe that nobody reads.
+pub fn open(path: &Path) -> io::Result<File> {
+    opened(path, OpenOptions::new().create(true).append(true).mode(0o600))
+}
+
+/// The last line of a log, without what a terminal would obey; `None` for a log without lines.
+pub fn last_line(path: &Path) -> io::Result<Option<String>> {
+    let mut file = opened(path, OpenOptions::new().read(true))?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_LINE)))?;
+    let mut end = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut end)?;
+    let end = String::from_utf8_lossy(&end);
+    let plain = |sign: char| match sign.is_control() {
+        true => sign.escape_default().to_string(),
+        false => sign.to_string(),
+    };
+    Ok(end.lines().last().map(|line| line.chars().map(plain).collect()))
+}
+
+fn opened(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != system::user() {
+        return Err(io::Error::other("it is no regular file of this user's"));
+    }
+    Ok(file)
 }
 
 impl Write for Lazy {
@@ -102,6 +124,36 @@ mod tests {
         lazy(&path).write_all(b"three\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"three\n");
         assert_eq!(fs::metadata(folder.join("log.old")).unwrap().len(), MAX_BYTES + 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_last_line_is_read_from_the_end_and_obeyed_by_no_terminal() {
+        let folder = folder("log-last");
+        let path = folder.join("log");
+        assert_eq!(last_line(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&path, "").unwrap();
+        assert_eq!(last_line(&path).unwrap(), None);
+        // Only the end of a file of 1 TiB is looked at.
+        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"\none\ntwo \x1b[31m \x9b\xff\n").unwrap();
+        assert_eq!(last_line(&path).unwrap().as_deref(), Some("two \\u{1b}[31m \u{fffd}\u{fffd}"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_holds_nobody_up() {
+        let folder = folder("log-odd");
+        let path = folder.join("log");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(open(&path).is_err() && last_line(&path).is_err());
+        fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        assert!(open(&path).is_err() && last_line(&path).is_err());
+        for endless in ["/dev/zero", "/dev/tty"] {
+            assert!(open(Path::new(endless)).is_err() && last_line(Path::new(endless)).is_err());
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! The processes that take part in the data path.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use soft_hca_core::arena::MAX_PROCS;
@@ -16,7 +17,7 @@ struct Process {
     pid: u32,
     nonce: u64,
     /// Becomes readable when the process has ended.
-    pidfd: Option<OwnedFd>,
+    pidfd: Option<Arc<OwnedFd>>,
     files: usize,
     has_ended: bool,
 }
@@ -69,12 +70,12 @@ impl Processes {
 
     /// Descriptors that tell of a process's end, with its index.
     pub(crate) fn pidfd(&self, index: usize) -> Option<BorrowedFd<'_>> {
-        self.0.get(index)?.pidfd.as_ref().map(AsFd::as_fd)
+        self.0.get(index)?.pidfd.as_ref().map(|pidfd| pidfd.as_fd())
     }
 
-    /// Another descriptor that tells of the process's end.
-    pub(crate) fn pidfd_clone(&self, index: usize) -> Option<OwnedFd> {
-        self.0.get(index)?.pidfd.as_ref()?.try_clone().ok()
+    /// The same to be kept.
+    pub(crate) fn shared_pidfd(&self, index: usize) -> Option<Arc<OwnedFd>> {
+        self.0.get(index)?.pidfd.clone()
     }
 
     /// The process's id.
@@ -88,8 +89,8 @@ impl Processes {
     }
 }
 
-fn pidfd(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+fn pidfd(pid: u32) -> Option<Arc<OwnedFd>> {
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok().map(Arc::new)
 }
 
 /// Whether the process behind a descriptor has ended.

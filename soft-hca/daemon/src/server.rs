@@ -28,6 +28,7 @@ use crate::fabric::Fabric;
 use crate::files::{self, File, Files};
 use crate::link::ReceivedMad;
 use crate::poller::{Poller, Ready};
+use crate::reserve::{self, Reserve};
 use crate::{link, ucma};
 
 use changes::Change;
@@ -66,8 +67,11 @@ const LINK_DEVICE: usize = 0;
 /// How long the daemon waits before it looks again whether a dead process owes a token.
 const TOKEN_SWEEP_NS: u64 = 5_000_000;
 
-/// Serves a fabric until its last client has gone.
-pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Error> {
+/// Serves a fabric until its last client has gone. `ready` makes the first connection.
+pub fn run(
+    config: &Config,
+    ready: impl FnOnce() -> io::Result<()>,
+) -> std::result::Result<(), Error> {
     let path = config.dir.join(SOCKET);
     let listener =
         Listener::bind(&path).map_err(because(format!("cannot listen at {}", path.display())))?;
@@ -91,7 +95,10 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> std::result::Result<(), Err
         let added = daemon.poller.add(notice, Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
     }
-    ready();
+    if let Err(error) = ready() {
+        let _ = std::fs::remove_file(&path);
+        return Err(because("cannot tell who waits for the fabric")(error));
+    }
     let outcome = daemon.serve(&listener);
     // Who finds no socket finds every packet in the link's recording.
     drop(link);
@@ -123,6 +130,10 @@ pub(crate) struct Daemon {
     recorder: Option<u32>,
     /// Number of the last recording.
     recordings: u32,
+    /// For who comes when no descriptor is left.
+    reserve: Reserve,
+    /// The last client was turned away, which was logged.
+    is_full: bool,
     /// Somebody has been here; with the last one the daemon ends.
     has_served: bool,
 }
@@ -147,6 +158,8 @@ impl Daemon {
             next_sweep_ns: 0,
             recorder: None,
             recordings: 0,
+            reserve: Reserve::new().map_err(because("cannot keep a descriptor in reserve"))?,
+            is_full: false,
             has_served: false,
         })
     }
@@ -194,11 +207,14 @@ impl Daemon {
             let deadline = self.next_deadline();
             for ready in self.poller.wait(deadline)? {
                 match ready {
-                    Ready::Listener => {
-                        if let Ok(connection) = listener.accept() {
+                    Ready::Listener => match listener.accept() {
+                        Ok(connection) => {
+                            self.is_full = false;
                             self.admit(connection);
                         }
-                    }
+                        Err(error) if reserve::is_full(&error) => self.turn_away(listener, &error),
+                        Err(_) => {}
+                    },
                     Ready::File(token) => self.request(token),
                     Ready::Process(index) => self.process_ended(index),
                     Ready::Link => self.hear_link(),
@@ -233,6 +249,17 @@ impl Daemon {
     /// Whether there is a queue pair with this number in the error state.
     fn has_failed(&self, qpn: u32) -> bool {
         self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) == state::ERR)
+    }
+
+    /// A client has connected for which there is no descriptor.
+    fn turn_away(&mut self, listener: &Listener, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_full, true) {
+            let limit = reserve::limit();
+            tracing::warn!("programs are turned away: {error}, the limit is {limit} (ulimit -n)");
+        }
+        self.reserve.turn_away(listener);
+        // If nobody else is here, nobody will come.
+        self.has_served = true;
     }
 
     /// A client has connected.

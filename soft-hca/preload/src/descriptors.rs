@@ -5,11 +5,15 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use crate::client;
 
 use crate::aside;
+use crate::keeping_errno;
 use crate::real;
 
 /// `close(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if client::is_lifeline(fd) {
+        return 0;
+    }
     if !client::ours(fd) {
         // SAFETY: the caller's own call.
         return unsafe { real::close(fd) };
@@ -31,16 +35,34 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         aside(|| client::close_range(first, last));
     }
-    // SAFETY: the caller's own call.
-    unsafe { real::close_range(first, last, flags) }
+    let mut ret = 0;
+    for range in keeping_errno(|| client::keep_out_of(first, last)) {
+        // A range that the caller has got wrong is for the system to refuse.
+        if ret == 0 && (!range.is_empty() || first > last) {
+            // SAFETY: the caller's own call.
+            ret = unsafe { real::close_range(*range.start(), *range.end(), flags) };
+        }
+    }
+    ret
 }
 
 /// `closefrom(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     aside(|| client::close_range(first.max(0) as c_uint, c_uint::MAX));
-    // SAFETY: the caller's own call.
-    unsafe { real::closefrom(first) }
+    let first = first.max(0) as c_uint;
+    let [before, behind] = keeping_errno(|| client::keep_out_of(first, c_int::MAX as c_uint));
+    let from = if behind.is_empty() {
+        first
+    } else {
+        if !before.is_empty() {
+            // SAFETY: the caller's own call, for a part.
+            unsafe { real::close_range(*before.start(), *before.end(), 0) };
+        }
+        *behind.start()
+    };
+    // SAFETY: the caller's own call, for the rest.
+    unsafe { real::closefrom(from as c_int) }
 }
 
 fn duplicated(old: c_int, new: c_int) -> c_int {
@@ -60,6 +82,7 @@ pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 /// `dup2(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
+    keeping_errno(|| client::make_room(new));
     // SAFETY: the caller's own call.
     duplicated(old, unsafe { real::dup2(old, new) })
 }
@@ -67,6 +90,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
 /// `dup3(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    keeping_errno(|| client::make_room(new));
     // SAFETY: the caller's own call.
     duplicated(old, unsafe { real::dup3(old, new, flags) })
 }

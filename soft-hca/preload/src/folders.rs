@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::offset_of;
 use std::ptr;
+use std::sync::MutexGuard;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::client::OfProcess;
 use crate::real;
 use crate::sysfs;
 
 /// What is left to be read of the folders that are open, by their streams' addresses.
-static FOLDERS: Mutex<BTreeMap<usize, Folder>> = Mutex::new(BTreeMap::new());
+static FOLDERS: OfProcess<BTreeMap<usize, Folder>> = OfProcess::new();
 /// How many there are: as long as there is none, nothing is looked up.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -26,7 +27,7 @@ struct Folder {
 }
 
 fn folders() -> MutexGuard<'static, BTreeMap<usize, Folder>> {
-    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+    FOLDERS.lock()
 }
 
 /// A copy of an entry, which has as many bytes as it says.

@@ -21,6 +21,8 @@ mod folders;
 mod links;
 mod netlink;
 mod real;
+mod signals;
+mod start;
 mod sysfs;
 
 use soft_hca_core::errno::Errno;

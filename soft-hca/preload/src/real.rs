@@ -1,4 +1,5 @@
-//! The C library's own functions, found when they are first needed.
+//! The C library's own functions, found when the library is loaded: to look for one takes the loader's lock, which a
+//! signal handler and a child of `fork` must not need. Who calls one before that finds it by itself.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -7,10 +8,20 @@ use soft_hca_core::system::Next;
 /// Declares a function of this module that calls the C library's function of that name.
 /// They may be cancelled, so unwinding may pass through them.
 macro_rules! real {
-    ($($name:ident = $symbol:literal ($($arg:ident: $type:ty),*) -> $ret:ty;)*) => { $(
+    ($($name:ident = $symbol:literal ($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {
+        /// Each by its name here.
+        #[allow(non_upper_case_globals, reason = "functions are called so")]
+        mod next {
+            $(pub(super) static $name: super::Next = super::Next::new($symbol);)*
+        }
+
+        fn find_named() {
+            $(next::$name.address();)*
+        }
+
+        $(
         pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
-            static REAL: Next = Next::new($symbol);
-            let address = REAL.address();
+            let address = next::$name.address();
             assert!(!address.is_null(), "the C library has this function");
             type Function = unsafe extern "C-unwind" fn($($type),*) -> $ret;
             // SAFETY: the symbol is this function of the C library.
@@ -18,7 +29,8 @@ macro_rules! real {
             // SAFETY: the caller keeps the function's contract.
             unsafe { function($($arg),*) }
         }
-    )* };
+        )*
+    };
 }
 
 real! {
@@ -60,6 +72,8 @@ real! {
     chdir = c"chdir"(path: *const c_char) -> c_int;
     scandir = c"scandir"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
     scandir64 = c"scandir64"(path: *const c_char, list: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int;
+    signal = c"signal"(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    __sysv_signal = c"__sysv_signal"(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     fopen = c"fopen"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64 = c"fopen64"(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
 }
@@ -98,12 +112,22 @@ impl Renamed {
 
 /// As `real`, for functions that have been renamed.
 macro_rules! renamed {
-    ($($name:ident = $now:literal, $before:literal ($($arg:ident: $type:ty),*);)*) => { $(
+    ($($name:ident = $now:literal, $before:literal ($($arg:ident: $type:ty),*);)*) => {
+        /// Each by its name here.
+        #[allow(non_upper_case_globals, reason = "functions are called so")]
+        mod renamed {
+            $(pub(super) static $name: super::Renamed = super::Renamed::new($now, $before);)*
+        }
+
+        fn find_renamed() {
+            $(renamed::$name.find();)*
+        }
+
+        $(
         pub(crate) unsafe fn $name($($arg: $type),*) -> c_int {
-            static REAL: Renamed = Renamed::new($now, $before);
             type Now = unsafe extern "C-unwind" fn($($type),*) -> c_int;
             type Before = unsafe extern "C-unwind" fn(c_int, $($type),*) -> c_int;
-            match REAL.find() {
+            match renamed::$name.find() {
                 Found::Now(address) => {
                     // SAFETY: the symbol is this function of the C library.
                     let function = unsafe { std::mem::transmute::<*mut c_void, Now>(address) };
@@ -118,7 +142,8 @@ macro_rules! renamed {
                 }
             }
         }
-    )* };
+        )*
+    };
 }
 
 renamed! {
@@ -126,6 +151,12 @@ renamed! {
     stat = c"stat", c"__xstat"(path: *const c_char, stat: *mut libc::stat);
     lstat = c"lstat", c"__lxstat"(path: *const c_char, stat: *mut libc::stat);
     fstatat = c"fstatat", c"__fxstatat"(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int);
+}
+
+/// Finds all of them.
+pub(crate) fn find() {
+    find_named();
+    find_renamed();
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ pub fn explained(options: &Options) -> Result<u8, Error> {
     let recording = match Recording::begin(&membership.dir, connection, None, Scope::Failures) {
         // Somebody says so already, or writes it down.
         Err(Error::Refused(error)) if error == Errno::EBUSY => {
-            membership.keep_across_exec()?;
+            program.env(config::LIFELINE, membership.keep_across_exec()?.to_string());
             return Err(Error::Exec(program.get_program().into(), program.exec()));
         }
         recording => recording?,

@@ -124,7 +124,7 @@ pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use helper::Helper;
 pub use listed::CqSet;
 pub use notification::{Reading, Tokens};
-pub use own_memory::guard;
+pub use own_memory::{guard, is_guarded_signal, set_action};
 pub use posted::ReceiveQueue;
 pub use quiesce::Quiesce;
 pub use registry::{Identity, Registered, Registry, Retired};

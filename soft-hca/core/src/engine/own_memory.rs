@@ -3,7 +3,8 @@
 //! A program may unmap memory that it has registered. The system calls of `process_memory` report
 //! that; a plain copy would end the program with a signal. So here the copy is a few instructions
 //! at a known place, and a handler of SIGSEGV and SIGBUS that, for a fault at that place and no
-//! other, has the copy return and say so. All other signals go to whoever handled them before.
+//! other, has the copy return and say so. All other signals go to the program's own handler, which it may set at
+//! any time by the C library's functions: then [`set_action`] keeps ours before it.
 //!
 //! Where there is no such copy (processors other than x86-64 and arm64, a process in which nobody has
 //! called [`guard`]) there is no [`copy`] either, and the system calls do the work.
@@ -28,6 +29,25 @@ pub fn guard() -> bool {
         IS_GUARDED.store(true, Release);
     }
     is_guarded()
+}
+
+/// Whether faults are caught by this signal, so that a program's handler comes behind ours.
+pub fn is_guarded_signal(signal: libc::c_int) -> bool {
+    machine::is_first_at(signal)
+}
+
+/// `sigaction(2)` of the program: whatever it sets for a signal by which faults of copies are caught, these are
+/// caught first.
+///
+/// # Safety
+/// As for `sigaction(2)`.
+pub unsafe fn set_action(
+    signal: libc::c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    unsafe { machine::set_action(signal, new, old) }
 }
 
 /// Copies `length` bytes within this process; false if an address is bad, when a part may have been
@@ -73,9 +93,12 @@ mod machine {
     use std::ffi::c_void;
     use std::mem::MaybeUninit;
     use std::ptr;
-    use std::sync::OnceLock;
+    use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
     use libc::c_int;
+
+    use crate::system::Next;
 
     // Arguments: rdi to, rsi from, rdx bytes; eax gives 0, or 1 after a fault. Nothing is on the
     // stack, so the handler can go on at the end from wherever the fault was.
@@ -167,8 +190,122 @@ mod machine {
 
     const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-    /// What was done at each of [`SIGNALS`] before.
-    static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
+    /// What the program does at each of [`SIGNALS`], as a [`Word`].
+    static OF_PROGRAM: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+    /// Whether ours comes first.
+    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+
+    /// A program's handler and those of its flags that ours does not have, in a word: it is read while a signal is
+    /// handled, which may come while another thread sets another one.
+    #[derive(Clone, Copy)]
+    struct Word(u64);
+
+    impl Word {
+        const FLAGS: [c_int; 3] = [libc::SA_SIGINFO, libc::SA_RESETHAND, libc::SA_ONSTACK];
+        /// Addresses of programs have 56 bits at most.
+        const SHIFT: u32 = 8;
+
+        fn of(action: &libc::sigaction) -> Self {
+            let bits = (0..).zip(Self::FLAGS).filter(|(_, flag)| action.sa_flags & flag != 0);
+            let bits: u64 = bits.map(|(bit, _)| 1 << bit).sum();
+            Self((action.sa_sigaction as u64) << Self::SHIFT | bits)
+        }
+
+        fn handler(self) -> libc::sighandler_t {
+            (self.0 >> Self::SHIFT) as libc::sighandler_t
+        }
+
+        fn flags(self) -> c_int {
+            let set = (0..).zip(Self::FLAGS).filter(|(bit, _)| self.0 >> bit & 1 != 0);
+            set.map(|(_, flag)| flag).sum()
+        }
+
+        fn has(self, flag: c_int) -> bool {
+            self.flags() & flag != 0
+        }
+
+        /// The program's own in the place of ours.
+        fn restore(self, action: &mut libc::sigaction) {
+            action.sa_sigaction = self.handler();
+            let other = Self::FLAGS.iter().fold(action.sa_flags, |flags, flag| flags & !flag);
+            action.sa_flags = other | self.flags();
+        }
+    }
+
+    /// What the system does by itself.
+    const DEFAULT: Word = Word(0);
+
+    /// The C library's function: a program's may be ours.
+    unsafe fn sigaction(
+        signal: c_int,
+        new: *const libc::sigaction,
+        old: *mut libc::sigaction,
+    ) -> c_int {
+        static REAL: Next = Next::new(c"sigaction");
+        let address = REAL.address();
+        type Function =
+            unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+        // SAFETY: every C library has this function.
+        let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { function(signal, new, old) }
+    }
+
+    fn index(signal: c_int) -> Option<usize> {
+        SIGNALS.iter().position(|known| *known == signal)
+    }
+
+    /// Whether ours comes first at a signal.
+    pub(super) fn is_first_at(signal: c_int) -> bool {
+        index(signal).is_some() && IS_INSTALLED.load(Acquire)
+    }
+
+    fn is_ours(action: &libc::sigaction) -> bool {
+        action.sa_sigaction == on_fault as *const () as usize
+    }
+
+    /// Puts ours in the place of a program's handler.
+    fn with_ours(mut action: libc::sigaction) -> libc::sigaction {
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
+        action
+    }
+
+    pub(super) unsafe fn set_action(
+        signal: c_int,
+        new: *const libc::sigaction,
+        old: *mut libc::sigaction,
+    ) -> c_int {
+        let Some(index) = index(signal).filter(|_| IS_INSTALLED.load(Acquire)) else {
+            // SAFETY: the caller's own call.
+            return unsafe { sigaction(signal, new, old) };
+        };
+        // SAFETY: null, or the caller's action.
+        let new = unsafe { new.as_ref() }.copied();
+        let ours = new.map(with_ours);
+        let ours = ours.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        let known = Word(OF_PROGRAM[index].load(Acquire));
+        // SAFETY: null or a complete action, and a structure to be filled.
+        let ret = unsafe { sigaction(signal, ours, before.as_mut_ptr()) };
+        if ret != 0 {
+            return ret;
+        }
+        if let Some(new) = new {
+            OF_PROGRAM[index].store(Word::of(&new).0, Release);
+        }
+        // SAFETY: filled by the call; zeros are a valid action.
+        let mut before = unsafe { before.assume_init() };
+        if is_ours(&before) {
+            known.restore(&mut before);
+        }
+        // SAFETY: null, or a structure of the caller's to be filled.
+        if let Some(old) = unsafe { old.as_mut() } {
+            *old = before;
+        }
+        0
+    }
 
     pub(super) fn copy(from: u64, to: u64, length: u64) -> bool {
         // SAFETY: the instructions touch these two ranges and nothing else; a bad address in them
@@ -178,31 +315,25 @@ mod machine {
     }
 
     pub(super) fn install() -> bool {
-        if BEFORE.get().is_some() {
-            return true;
+        let [Some(segv), Some(bus)] = SIGNALS.map(current) else { return false };
+        // Who comes second finds ours.
+        for (word, before) in OF_PROGRAM.iter().zip([segv, bus]).filter(|(_, b)| !is_ours(b)) {
+            word.store(Word::of(&before).0, Release);
         }
-        let Some(before) = SIGNALS.map(current).into_iter().collect::<Option<Vec<_>>>() else {
-            return false;
-        };
-        let Ok(before) = <[libc::sigaction; 2]>::try_from(before) else { return false };
-        if BEFORE.set(before).is_err() {
-            return true;
-        }
-        SIGNALS.iter().zip(before).all(|(signal, before)| {
-            let mut ours = before;
-            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
-            ours.sa_sigaction = handler as usize;
-            ours.sa_flags =
-                before.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
+        let is_installed = SIGNALS.iter().zip([segv, bus]).all(|(signal, before)| {
+            let mut ours = with_ours(before);
+            ours.sa_flags |= libc::SA_ONSTACK;
             // SAFETY: a complete action, with a handler that lives as long as the process.
-            unsafe { libc::sigaction(*signal, &ours, ptr::null_mut()) == 0 }
-        })
+            is_ours(&before) || unsafe { sigaction(*signal, &ours, ptr::null_mut()) == 0 }
+        });
+        IS_INSTALLED.store(is_installed, Release);
+        is_installed
     }
 
     fn current(signal: c_int) -> Option<libc::sigaction> {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: fills the structure, of which zeros are a valid one.
-        let is_known = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0 };
+        let is_known = unsafe { sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0 };
         // SAFETY: as above.
         is_known.then(|| unsafe { action.assume_init() })
     }
@@ -233,23 +364,32 @@ mod machine {
         pass_on(signal, info, context);
     }
 
-    /// It was not ours: what was done before.
+    /// It was not ours: what the program does.
     fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-        let index = usize::from(signal != SIGNALS[0]);
-        let Some(before) = BEFORE.get().map(|before| before[index]) else { return };
-        match before.sa_sigaction {
+        let Some(word) = index(signal).map(|index| &OF_PROGRAM[index]) else { return };
+        let of_program = Word(word.load(Acquire));
+        if of_program.has(libc::SA_RESETHAND) {
+            // A handler that is called once. If it has been changed meanwhile, it stays so.
+            let _ = word.compare_exchange(of_program.0, DEFAULT.0, AcqRel, Acquire);
+        }
+        // SAFETY: what the system gives a handler with SA_SIGINFO.
+        let is_sent = unsafe { (*info).si_code } <= 0;
+        match of_program.handler() {
+            libc::SIG_IGN if is_sent => {}
             libc::SIG_DFL | libc::SIG_IGN => {
                 // What the program has set, and the instruction once more: this time it ends the
                 // program, as if we were not there. What somebody has sent is sent once more.
-                // SAFETY: the action that was there before.
-                unsafe { libc::sigaction(signal, &before, ptr::null_mut()) };
-                // SAFETY: what the system gives a handler with SA_SIGINFO.
-                if unsafe { (*info).si_code } <= 0 {
+                let mut default = MaybeUninit::<libc::sigaction>::zeroed();
+                // SAFETY: zeros are an action, which is set to the program's.
+                of_program.restore(unsafe { default.assume_init_mut() });
+                // SAFETY: a complete action.
+                unsafe { sigaction(signal, default.as_ptr(), ptr::null_mut()) };
+                if is_sent {
                     // SAFETY: sends this thread a signal, which is blocked until we are done.
                     unsafe { libc::raise(signal) };
                 }
             }
-            handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            handler if of_program.has(libc::SA_SIGINFO) => {
                 // SAFETY: the program's own handler, which takes three arguments.
                 let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                     unsafe { std::mem::transmute(handler) };
@@ -268,6 +408,28 @@ mod machine {
 mod machine {
     pub(super) fn install() -> bool {
         false
+    }
+
+    pub(super) fn is_first_at(_: libc::c_int) -> bool {
+        false
+    }
+
+    pub(super) unsafe fn set_action(
+        signal: libc::c_int,
+        new: *const libc::sigaction,
+        old: *mut libc::sigaction,
+    ) -> libc::c_int {
+        static REAL: crate::system::Next = crate::system::Next::new(c"sigaction");
+        type Function = unsafe extern "C" fn(
+            libc::c_int,
+            *const libc::sigaction,
+            *mut libc::sigaction,
+        ) -> libc::c_int;
+        // SAFETY: the C library's function.
+        let function =
+            unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(REAL.address()) };
+        // SAFETY: the caller's own call.
+        unsafe { function(signal, new, old) }
     }
 
     pub(super) fn copy(_: u64, _: u64, _: u64) -> bool {

@@ -5,7 +5,9 @@
 //! descriptors travel beside it.
 
 mod message;
+mod silence;
 pub mod socket;
 
-pub use message::{Answer, ChannelId, Created, FileKind, Hello, Reply, Request};
+pub use message::{Answer, ChannelId, Created, FULL, FileKind, Hello, Reply, Request};
+pub use silence::{PATIENCE, Silence};
 pub use socket::{Connection, Listener, MAX_FDS};

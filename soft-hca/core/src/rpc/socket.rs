@@ -7,7 +7,9 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
+use crate::rpc::PATIENCE;
 use crate::system::check;
 
 /// File descriptors that one message may carry.
@@ -46,6 +48,26 @@ fn socket() -> io::Result<OwnedFd> {
     let fd = check(fd as libc::c_int)?;
     // SAFETY: created above.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How long a call on a socket may wait; for ever if that is zero.
+fn set_limit(fd: &OwnedFd, option: libc::c_int, limit: Duration) -> io::Result<()> {
+    let limit = libc::timeval {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_usec: limit.subsec_micros().into(),
+    };
+    // SAFETY: a socket of ours, and a structure of the length given.
+    let set = unsafe {
+        let length = size_of_val(&limit) as libc::socklen_t;
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const limit).cast(),
+            length,
+        )
+    };
+    check(set).map(drop)
 }
 
 fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
@@ -104,12 +126,16 @@ impl AsFd for Listener {
 }
 
 impl Connection {
-    /// Connects to a listener.
+    /// Connects to a listener. That it takes no more connections at present (`WouldBlock`), and that nothing comes
+    /// when something is to be received, shows after [`PATIENCE`].
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = socket()?;
         let (address, length) = address(path)?;
+        set_limit(&fd, libc::SO_RCVTIMEO, PATIENCE)?;
+        set_limit(&fd, libc::SO_SNDTIMEO, PATIENCE)?;
         // SAFETY: the address is valid for the length given.
         check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), length) })?;
+        set_limit(&fd, libc::SO_SNDTIMEO, Duration::ZERO)?;
         Ok(Self { fd })
     }
 
@@ -196,7 +222,7 @@ impl Connection {
     }
 
     /// The next message and the descriptors that came with it. An empty message means that the
-    /// other end has gone.
+    /// other end has gone. What it has said before is received first.
     pub fn receive(&self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         let mut message = vec![0; MAX_MESSAGE];
         let mut part =
@@ -216,7 +242,9 @@ impl Connection {
                 break received as usize;
             }
             let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
+            // The system tells once of an end that has gone without having read all.
+            let goes_on = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset];
+            if !goes_on.contains(&error.kind()) {
                 return Err(error);
             }
         };

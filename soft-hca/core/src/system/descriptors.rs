@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "numbers of descriptors")]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::check;
 
@@ -27,11 +27,11 @@ pub fn has_hung_up(fd: &OwnedFd) -> bool {
     unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
 }
 
-/// Keeps a file open in the program that this process is about to become.
-pub fn keep_across_exec(fd: OwnedFd) -> io::Result<()> {
+/// Keeps a file open in the program that this process is about to become, under this number.
+pub fn keep_across_exec(fd: OwnedFd) -> io::Result<RawFd> {
     let fd = hide(fd).into_raw_fd();
     // SAFETY: changes a flag of a descriptor that is deliberately left open.
-    check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(|_| fd)
 }
 
 /// A new pipe: the end to read from and the end to write to.

@@ -8,7 +8,7 @@ use soft_hca_core::arena::Scope;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Quiesce;
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::rpc::{Answer, ChannelId, Created, FileKind, Hello, Request};
+use soft_hca_core::rpc::{Answer, ChannelId, Created, FULL, FileKind, Hello, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT};
 use soft_hca_core::uapi;
@@ -24,6 +24,7 @@ use crate::event_fd::EventFd;
 use crate::files::{self, File};
 use crate::link::LentSocket;
 use crate::poller::Ready;
+use crate::reserve::refusal;
 use crate::uverbs::UverbsFile;
 use crate::{listing, ucma, why};
 
@@ -49,7 +50,14 @@ impl Daemon {
     /// Does what a request asks for; `ERESTART`, and nothing is done, if a lock is missing.
     pub(super) fn handle(&mut self, token: u32, request: Request) -> Result<Handled> {
         match request {
-            Request::Hello(hello) => self.hello(token, &hello).map(Handled::Answered),
+            Request::Hello(hello) => {
+                let greeted = self.hello(token, &hello);
+                if let Some(error) = greeted.as_ref().err().filter(|error| **error == FULL) {
+                    let reason = error.reason().unwrap_or_default();
+                    tracing::warn!("a program is turned away: {reason}");
+                }
+                greeted.map(Handled::Answered)
+            }
             Request::Command { out_len, bytes } => self.command(token, out_len as usize, &bytes),
             Request::PopEvent => {
                 let bytes = self.pop_event(token).ok_or(Errno::EAGAIN)?;
@@ -197,10 +205,10 @@ impl Daemon {
             _ => (DeviceSet::ALL, None),
         };
         // What may fail comes first: a process that counts as opened is closed by its file only.
-        let event_fd = EventFd::new().map_err(|_| Errno::ENOMEM)?;
-        let arena = self.fabric.arena.file().try_clone_to_owned().map_err(|_| Errno::ENOMEM)?;
-        let events = event_fd.try_clone().map_err(|_| Errno::ENOMEM)?;
-        let doorbell = self.fabric.roce.doorbell().transpose().map_err(|_| Errno::ENOMEM)?;
+        let event_fd = EventFd::new().map_err(refusal)?;
+        let arena = self.fabric.arena.file().try_clone_to_owned().map_err(refusal)?;
+        let events = event_fd.try_clone().map_err(refusal)?;
+        let doorbell = self.fabric.roce.doorbell().transpose().map_err(refusal)?;
         let (proc, is_new) = self.fabric.processes.open(pid, hello).ok_or(Errno::ENOMEM)?;
         let mut refusal = None;
         if is_new {
@@ -209,7 +217,7 @@ impl Daemon {
             if let Some(fd) = self.fabric.processes.pidfd(proc) {
                 let _ = self.poller.add(fd, Ready::Process(proc));
             }
-            self.fabric.env.remember_process(proc, self.fabric.processes.pidfd_clone(proc));
+            self.fabric.env.remember_process(proc, self.fabric.processes.shared_pidfd(proc));
         }
         let file = match opened {
             Some(device) => {

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use soft_hca_core::trace;
 use soft_hca_core::trace::event::{Source, Unacknowledged};
@@ -18,6 +18,7 @@ use zerocopy::FromBytes;
 
 use crate::client::channel::CqInfo;
 use crate::client::hook::layout::{Qp, Srq};
+use crate::client::of_process::OfProcess;
 use crate::client::{hook, memory};
 
 /// Events of an id of the connection manager.
@@ -76,11 +77,10 @@ struct Known {
     last: HashMap<u32, Of>,
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: OfProcess<Known> = OfProcess::new();
 
 fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    what(known.get_or_insert_default())
+    what(&mut KNOWN.lock())
 }
 
 /// The program acknowledges an event of an id, by the library's name for that.

@@ -12,8 +12,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::trace::Recorder;
@@ -22,6 +22,7 @@ use soft_hca_core::uapi::verbs::{opcode, send_flag};
 
 use crate::client::hook::layout::Wc;
 use crate::client::memory;
+use crate::client::of_process::OfProcess;
 
 /// As many bytes of each element are looked at.
 const LOOKED_AT: usize = 64 << 10;
@@ -54,8 +55,8 @@ struct Sends {
 }
 
 fn sends() -> MutexGuard<'static, Sends> {
-    static SENDS: LazyLock<Mutex<Sends>> = LazyLock::new(Mutex::default);
-    SENDS.lock().unwrap_or_else(PoisonError::into_inner)
+    static SENDS: OfProcess<Sends> = OfProcess::new();
+    SENDS.lock()
 }
 
 /// A digest of the bytes at an address; `None` if there is no memory.

@@ -1,6 +1,6 @@
 //! Completion channels.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::process::Process;
 use crate::client::uverbs::UverbsFile;
-use crate::client::{Outcome, acknowledged, hook, strict};
+use crate::client::{Outcome, acknowledged, daemon, hook, strict};
 
 /// A completion queue as this process knows it.
 #[derive(Debug)]
@@ -51,6 +51,10 @@ pub(crate) struct Channel {
     /// The device file that it was created through, with which it ends at the latest.
     pub file: Weak<UverbsFile>,
     pub process: &'static Process,
+    /// Has a token for each event.
+    pub tokens: Arc<OwnedFd>,
+    /// Hangs up when the daemon is gone.
+    pub line: Arc<OwnedFd>,
     /// The queues that report here. The next event is looked for behind the last one's queue.
     pub queues: Mutex<Vec<Arc<CqInfo>>>,
 }
@@ -70,8 +74,9 @@ impl Drop for Channel {
 }
 
 impl Channel {
-    /// One completion event; `EIO` if the device has been removed (`ib_uverbs_event_read`).
-    pub(crate) fn read(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+    /// One completion event; `EIO` if the device has been removed (`ib_uverbs_event_read`) or the daemon is
+    /// gone.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<Outcome> {
         let live = &self.process.arena.channels[self.id.index as usize].live;
         let is_there = live.load(Acquire) == self.id.generation;
         ensure(is_there, Errno::EIO.because("the device has been removed"))?;
@@ -82,7 +87,7 @@ impl Channel {
         }
         let mut queues = self.queues();
         let _reading = Reading::begin(&self.process.arena.channels[self.id.index as usize].reads);
-        while system::take_token(fd) {
+        while system::take_token(self.tokens.as_raw_fd()) {
             // A token without an event belonged to a queue that has been destroyed meanwhile.
             if let Some(cq) = self.next_event(&mut queues) {
                 if is_recorded {
@@ -93,7 +98,7 @@ impl Channel {
                 return Ok(Outcome::Done(buffer.len()));
             }
         }
-        Ok(Outcome::Wait)
+        if system::has_hung_up(&self.line) { Err(daemon::gone()) } else { Ok(Outcome::Wait) }
     }
 
     fn queues(&self) -> MutexGuard<'_, Vec<Arc<CqInfo>>> {

@@ -1,12 +1,12 @@
 //! An opened connection manager device.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use soft_hca_core::config;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::rpc::{Connection, FileKind, Request};
+use soft_hca_core::rpc::{Answer, Connection, FileKind, Request};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::abi::{self, Request as _};
 use soft_hca_core::uapi::ucma::{self, Command, command};
@@ -15,15 +15,17 @@ use zerocopy::IntoBytes;
 use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::table::{self, Entry};
-use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share, strict};
+use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share, strict, tokens};
 
 /// An opened rdma_cm device. Its descriptor is readable while there are events.
 #[derive(Debug)]
 pub(crate) struct CmFile {
     connection: Mutex<Connection>,
-    process: &'static Process,
+    pub(crate) process: &'static Process,
     /// The daemon's number for the file.
     token: u32,
+    /// What the program's descriptor is readable by.
+    _sources: [OwnedFd; 2],
 }
 
 /// The devices that this program finds.
@@ -34,9 +36,10 @@ fn found() -> DeviceSet {
 
 pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
     let kind = FileKind::Cm { found: found(), seed: strict::seed_of_events() };
-    let Opened { connection, process, token, event_fd, .. } = process::open(kind)?;
-    let fd = process::for_program(event_fd, close_on_exec, nonblocking)?;
-    let file = CmFile { connection: Mutex::new(connection), process, token };
+    let Opened { connection, process, token, tokens, line, .. } = process::open(kind)?;
+    let fd = tokens::for_program(tokens.as_fd(), line.as_fd(), close_on_exec, nonblocking)?;
+    let connection = Mutex::new(connection);
+    let file = CmFile { connection, process, token, _sources: [tokens, line] };
     table::insert(fd, Entry::Cm(Arc::new(file)));
     Ok(fd)
 }
@@ -123,6 +126,10 @@ impl CmFile {
             Ok((reply, _)) => reply,
             Err(error) if error == Errno::EAGAIN && number == command::GET_EVENT => {
                 return Ok(None);
+            }
+            // An id of a device that is removed can be destroyed. No events of it were reported.
+            Err(error) if daemon::is_gone(error) && number == command::DESTROY_ID => {
+                Answer { bytes: 0u32.to_ne_bytes().to_vec(), ..Answer::default() }
             }
             Err(error) => return Err(error),
         };

@@ -10,7 +10,7 @@ use soft_hca_core::arena::Mapping;
 use soft_hca_core::config;
 use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::errno::Errno;
-use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Request};
+use soft_hca_core::rpc::{ChannelId, Connection, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::event::{Element, SendPosted};
 use soft_hca_core::trace::{Event, Recorder};
@@ -23,7 +23,7 @@ use crate::client::{buffers, daemon, share};
 #[derive(Debug)]
 pub(crate) struct ClientEnv {
     arena: Arc<Mapping>,
-    channels: RwLock<HashMap<u32, (u32, OwnedFd)>>,
+    channels: RwLock<HashMap<u32, (u32, Arc<OwnedFd>)>>,
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
     doorbell: Option<OwnedFd>,
@@ -45,10 +45,7 @@ impl ClientEnv {
         put_off(|| {
             let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             if control.is_none() {
-                let connection = daemon::connect().ok()?;
-                let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
-                daemon::ask(&connection, &Request::Hello(hello)).ok()?;
-                *control = Some(connection);
+                *control = Some(daemon::observe().ok()?);
             }
             f(control.as_ref()?)
         })
@@ -79,7 +76,7 @@ impl ClientEnv {
     }
 
     /// Remembers the event descriptor of a channel, and no longer those of channels that are gone.
-    pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: OwnedFd) {
+    pub(crate) fn remember_channel(&self, index: u32, generation: u32, fd: Arc<OwnedFd>) {
         let is_live = |index: u32, generation: u32| {
             let channel = self.arena.channels.get(index as usize);
             channel.is_some_and(|channel| channel.live.load(Acquire) == generation)
@@ -131,7 +128,7 @@ impl Env for ClientEnv {
             daemon::ask(control, &Request::ChannelFd(id)).ok()?.1.pop()
         });
         if let Some(fd) = fd {
-            self.remember_channel(channel, generation, system::hide(fd));
+            self.remember_channel(channel, generation, Arc::new(system::hide(fd)));
             self.wake_known(channel, generation);
         }
     }

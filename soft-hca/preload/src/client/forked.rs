@@ -3,18 +3,18 @@
 //!
 //! A child has the writing end of a pipe whose reading end the parent has. The system closes it when the
 //! child ends, or becomes another program.
-#![allow(unsafe_code, reason = "handlers for fork, and a function of the program's library")]
+#![allow(unsafe_code, reason = "a function of the program's library")]
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, Once, PoisonError};
 
 use soft_hca_core::system::{self, Next};
 use soft_hca_core::trace::{About, event};
 
+use crate::client::of_process::OfProcess;
 use crate::client::process::{self, Process};
 use crate::client::site;
 
@@ -28,7 +28,7 @@ struct Child {
     status: u32,
 }
 
-static CHILDREN: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+static CHILDREN: OfProcess<Vec<Child>> = OfProcess::new();
 /// Whether there are any.
 static ARE_THERE: AtomicBool = AtomicBool::new(false);
 
@@ -37,23 +37,16 @@ thread_local! {
     static PIPE: Cell<Option<(OwnedFd, OwnedFd)>> = const { Cell::new(None) };
 }
 
-/// From now on this process's children are seen.
-pub(super) fn watch() {
-    static WATCH: Once = Once::new();
-    // SAFETY: functions that live as long as the library, which is never unloaded.
-    WATCH.call_once(|| unsafe {
-        libc::pthread_atfork(Some(prepare), Some(parent), Some(child));
-    });
-}
-
-extern "C" fn prepare() {
+/// This process is about to fork.
+pub(super) fn prepare() {
     if process::recorded().is_some() {
         let pipe = system::pipe().map(|(alive, end)| (system::hide(alive), system::hide(end)));
         let _ = PIPE.try_with(|known| known.set(pipe.ok()));
     }
 }
 
-extern "C" fn parent() {
+/// It has forked.
+pub(super) fn parent() {
     let pipe = PIPE.try_with(Cell::take).ok().flatten();
     let (Some((alive, _)), Some(process), Some(status)) = (pipe, process::recorded(), status())
     else {
@@ -61,12 +54,12 @@ extern "C" fn parent() {
     };
     let recorder = &process.env.recorder;
     let about = About { site: site::of_fork(process), ..recorder.about(recorder.index()) };
-    let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
-    children.push(Child { alive, about, status });
+    CHILDREN.lock().push(Child { alive, about, status });
     ARE_THERE.store(true, Release);
 }
 
-extern "C" fn child() {
+/// This is the child.
+pub(super) fn child() {
     // What is left is the end that is closed with the process.
     if let Some((_, end)) = PIPE.try_with(Cell::take).ok().flatten() {
         std::mem::forget(end);
@@ -98,7 +91,7 @@ pub(super) fn goes_on(process: &Process) {
 
 #[cold]
 fn tell(process: &Process) {
-    let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut children = CHILDREN.lock();
     let recorder = &process.env.recorder;
     for Child { alive, about, status } in children.drain(..) {
         if !is_hung_up(&alive) {

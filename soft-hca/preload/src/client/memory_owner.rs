@@ -1,27 +1,16 @@
 //! Whose memory this is: a child of `vfork` runs in that of its parent, and what it does to its
 //! descriptors before it becomes another program must leave no trace here. Python's `subprocess`
 //! for one closes all descriptors there.
-#![allow(unsafe_code, reason = "what a child of vfork does to its parent's memory")]
 
 use std::process;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The process whose memory this is; 0 as long as it does not matter.
+/// The process whose memory this is; 0 before the library is loaded.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-extern "C" fn claim() {
+/// The calling process is the one whose memory this is: it has begun, or is a child of `fork`, which owns its copy.
+pub(crate) fn claim() {
     OWNER.store(process::id(), Relaxed);
-}
-
-/// Starts to tell children of `vfork` apart. Those of `fork` own their copy.
-pub(crate) fn remember() {
-    static REMEMBERED: Once = Once::new();
-    REMEMBERED.call_once(|| {
-        claim();
-        // SAFETY: the handler stores one number, and this library is never unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(claim)) };
-    });
 }
 
 /// Whether the caller only borrows this memory.
@@ -31,6 +20,7 @@ pub(crate) fn borrowed() -> bool {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code, reason = "children that share this process's memory")]
 mod tests {
     use super::*;
 
@@ -49,11 +39,15 @@ mod tests {
 
     #[test]
     fn a_child_of_fork_owns_its_memory() {
-        remember();
+        fn is_borrowed_still() -> bool {
+            claim();
+            borrowed()
+        }
+        claim();
         assert!(!borrowed());
         // SAFETY: the child asks for its id and leaves.
         let child = unsafe { libc::fork() };
-        assert_eq!(in_child(child, borrowed), Some(0));
+        assert_eq!(in_child(child, is_borrowed_still), Some(0));
     }
 
     #[test]
@@ -61,7 +55,7 @@ mod tests {
         extern "C" fn child(_: *mut libc::c_void) -> i32 {
             i32::from(borrowed())
         }
-        remember();
+        claim();
         let mut stack = vec![0u128; 4096];
         // SAFETY: the end of the stack just made.
         let top = unsafe { stack.as_mut_ptr().add(4096) };

@@ -13,13 +13,16 @@ mod daemon;
 mod doorbell;
 mod env;
 mod forked;
+mod forks;
 mod hook;
 mod identity;
 mod in_vain;
+mod lifeline;
 mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;
+mod of_process;
 mod on_demand;
 mod polled;
 mod process;
@@ -30,6 +33,7 @@ mod share;
 mod site;
 mod strict;
 mod table;
+mod tokens;
 mod uverbs;
 
 use std::os::fd::RawFd;
@@ -38,16 +42,25 @@ use soft_hca_core::config;
 use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::notes::{self, Note};
+use soft_hca_core::rpc::FULL;
 use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl::{self, AdviseMr, Method};
 
 pub use cancel::put_off;
+pub use lifeline::{is_lifeline, keep_out_of, make_room};
 pub use netlink::socket;
+pub(crate) use of_process::OfProcess;
 pub use recorded::{exits, fault_happened, wait};
 pub use table::{close, close_range, duplicate, ours};
 
 /// A command of another process than the one that has opened the device file: a child of `fork`.
 const OF_PARENT: Errno = Errno::EACCES.because("a child of fork: the device file is its parent's");
+
+/// The process begins.
+pub fn starts() {
+    forks::watch();
+    lifeline::find();
+}
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +95,11 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
         DeviceFile::Uverbs(device) => uverbs::open(device, close_on_exec),
         DeviceFile::Cm => cm::open(close_on_exec, nonblocking),
     };
+    if let Some(reason) =
+        opened.as_ref().err().filter(|error| **error == FULL).and_then(|e| e.reason())
+    {
+        process::say(&format!("this program gets no device: {reason}"));
+    }
     note(match &opened {
         Ok(_) => Note::Opened(device),
         Err(error) => Note::Refused(device, *error),
@@ -156,9 +174,9 @@ pub fn is_netlink(fd: RawFd) -> bool {
 /// `read(2)`: an event, for which the thread has waited here or not.
 pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
-        table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(buffer),
+        table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(fd, buffer),
         table::Entry::Channel(channel) => {
-            let done = channel.read(fd, buffer)?;
+            let done = channel.read(buffer)?;
             if !has_waited && matches!(done, Outcome::Done(_)) {
                 recorded::takes_event(channel.process, fd);
             }

@@ -5,9 +5,9 @@ use std::ffi::CStr;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::{Actor, Copier, DAEMON, Helper, LocalCopier, Registry};
@@ -20,6 +20,7 @@ use crate::client::doorbell;
 use crate::client::env::ClientEnv;
 use crate::client::forked;
 use crate::client::identity::Identity;
+use crate::client::of_process::OfProcess;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
 /// very end.
@@ -55,13 +56,13 @@ impl Process {
 }
 
 /// The word that a peer reads to know that it has reached the right process.
-static NONCE: Mutex<Option<&'static u64>> = Mutex::new(None);
+static NONCE: AtomicU64 = AtomicU64::new(0);
 
 /// The process that has joined last, to be had without a lock.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
 /// Taken to join: one thread at a time.
-static JOINING: Mutex<()> = Mutex::new(());
+static JOINING: OfProcess<()> = OfProcess::new();
 
 /// This process, if it has joined a fabric and is no child of the one that has.
 pub(crate) fn current() -> Option<&'static Process> {
@@ -107,9 +108,10 @@ pub(crate) fn recorded() -> Option<&'static Process> {
     is_recorded.then_some(process)
 }
 
-fn nonce() -> &'static u64 {
-    let mut nonce = NONCE.lock().unwrap_or_else(PoisonError::into_inner);
-    nonce.get_or_insert_with(|| Box::leak(Box::new(system::random() | 1)))
+/// The word, made up by who needs it first.
+fn nonce() -> u64 {
+    let new = system::random() | 1;
+    NONCE.compare_exchange(0, new, AcqRel, Acquire).map_or_else(|known| known, |_| new)
 }
 
 /// A file that was opened with the daemon.
@@ -120,7 +122,10 @@ pub(crate) struct Opened {
     /// The file's number.
     pub token: u32,
     pub arena_fd: OwnedFd,
-    pub event_fd: OwnedFd,
+    /// Has a token for each event.
+    pub tokens: OwnedFd,
+    /// The connection once more, which hangs up when the daemon is gone.
+    pub line: OwnedFd,
 }
 
 /// Opens a file with the daemon, and joins the fabric if this is the first.
@@ -128,18 +133,20 @@ pub(crate) fn open(kind: FileKind) -> Result<Opened> {
     let connection = connect()?;
     // Peers of the same user copy from and to our memory.
     system::allow_peers();
-    let nonce = nonce();
-    let hello = Hello { kind, nonce_addr: std::ptr::from_ref(nonce) as u64, nonce: *nonce };
+    let hello =
+        Hello { kind, nonce: nonce(), nonce_addr: (&raw const NONCE).expose_provenance() as u64 };
     let (answer, fds) = ask(&connection, &Request::Hello(hello))?;
     let Some(Created::File { process, file, refusal }) = answer.created else {
         return Err(Errno::EIO);
     };
     let mut fds = fds.into_iter();
-    let (Some(arena_fd), Some(event_fd)) = (fds.next(), fds.next()) else {
+    let (Some(arena_fd), Some(tokens)) = (fds.next(), fds.next()) else {
         return Err(Errno::EIO);
     };
     let process = join(process as usize, refusal, &arena_fd, fds.next())?;
-    Ok(Opened { connection, process, token: file, arena_fd, event_fd })
+    let tokens = system::hide(tokens);
+    let line = connection.fd.try_clone().map(system::hide).map_err(|error| as_errno(&error))?;
+    Ok(Opened { connection, process, token: file, arena_fd, tokens, line })
 }
 
 /// `refusal` is why the daemon cannot reach this process.
@@ -150,7 +157,7 @@ fn join(
     arena_fd: &OwnedFd,
     link: Option<OwnedFd>,
 ) -> Result<&'static Process> {
-    let _joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _joining = JOINING.lock();
     if let Some(process) = current().filter(|process| process.index == index) {
         return Ok(process);
     }
@@ -175,13 +182,12 @@ fn join(
         copier,
     }));
     doorbell::forget_all();
-    forked::watch();
     PROCESS.store(ptr::from_ref(joined).cast_mut(), Release);
     Ok(joined)
 }
 
 /// A line to standard error. The program may have closed that.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "soft-hca: {text}");
 }
 
@@ -212,16 +218,12 @@ fn close_memory(
 }
 
 /// Turns a descriptor into one that the program owns, with the lowest free number.
-pub(crate) fn for_program(fd: OwnedFd, close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
+pub(crate) fn for_program(fd: OwnedFd, close_on_exec: bool) -> Result<RawFd> {
     let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
     // SAFETY: a new descriptor of the same open file, which the program will close.
     let new = unsafe { libc::fcntl(fd.as_raw_fd(), command, 0) };
     if new < 0 {
         return Err(as_errno(&io::Error::last_os_error()));
-    }
-    if nonblocking {
-        // SAFETY: sets a flag of our own open file.
-        unsafe { libc::fcntl(new, libc::F_SETFL, libc::O_NONBLOCK) };
     }
     Ok(new)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::errno::Errno;
-use soft_hca_core::rpc::{FileKind, Hello, Request};
+use soft_hca_core::rpc::Request;
 use soft_hca_core::system;
 use soft_hca_core::trace::{About, event};
 use soft_hca_core::uapi;
@@ -148,10 +148,7 @@ pub fn fault_happened(text: &[u8]) {
     let request = Request::Fault(happened);
     let Some(process) = process::current() else {
         // It has not opened anything yet.
-        let hello = Hello { kind: FileKind::Observer, nonce_addr: 0, nonce: 0 };
-        let connection = daemon::connect().ok();
-        let greeted = connection.filter(|to| daemon::ask(to, &Request::Hello(hello)).is_ok());
-        let _ = greeted.map(|to| daemon::ask(&to, &request));
+        let _ = daemon::observe().and_then(|to| daemon::ask(&to, &request));
         return;
     };
     let recorder = &process.env.recorder;

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use soft_hca_core::arena::Share;
 use soft_hca_core::port::socket::Socket;
@@ -100,7 +100,6 @@ pub(crate) fn borrow_sockets(connection: &Connection) {
         if sockets.is_empty() || daemon.is_none() {
             return Lent::default();
         }
-        close_in_children();
         let fds = sockets.iter().map(|socket| socket.as_udp().as_raw_fd()).collect();
         *running = Some(Running::new(Arc::clone(&own.process.arena), own.number, sockets));
         Lent { sockets: fds, is_open: AtomicBool::new(true), daemon }
@@ -116,23 +115,16 @@ fn ask_for_sockets(connection: &Connection) -> Option<Vec<Socket>> {
 }
 
 /// A child of `fork` may outlive the daemon, and has no use for the sockets.
-fn close_in_children() {
-    extern "C" fn close() {
-        // SAFETY: null, or what `ask` has leaked.
-        let own = unsafe { OWN.load(Acquire).as_ref() };
-        let lent = own.and_then(|own| own.lent.get());
-        // Once: in a child of the child other files may have their numbers.
-        let lent = lent.filter(|lent| lent.is_open.swap(false, Relaxed));
-        for fd in lent.iter().flat_map(|lent| &lent.sockets) {
-            // SAFETY: the child's own, which nothing in it uses.
-            unsafe { libc::syscall(libc::SYS_close, *fd) };
-        }
+pub(super) fn close_in_child() {
+    // SAFETY: null, or what `ask` has leaked.
+    let own = unsafe { OWN.load(Acquire).as_ref() };
+    let lent = own.and_then(|own| own.lent.get());
+    // Once: in a child of the child other files may have their numbers.
+    let lent = lent.filter(|lent| lent.is_open.swap(false, Relaxed));
+    for fd in lent.iter().flat_map(|lent| &lent.sockets) {
+        // SAFETY: the child's own, which nothing in it uses.
+        unsafe { libc::syscall(libc::SYS_close, *fd) };
     }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler makes system calls only, and this library is never unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(close)) };
-    });
 }
 
 /// What hangs up when the daemon is gone: then [`give_up`] is to be called.

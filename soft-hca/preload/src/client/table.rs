@@ -1,9 +1,14 @@
 //! Which descriptors of the process are ours.
+//!
+//! A child of `fork` has the memory of its parent as it was at one moment, in which other threads may have been
+//! anywhere, and programs close and duplicate descriptors there and in signal handlers. So there is no lock here.
 
-use std::collections::BTreeMap;
+use std::mem;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
 
 use soft_hca_core::trace::event::{Open, OpenKind};
 
@@ -24,37 +29,62 @@ pub(crate) enum Entry {
     Netlink,
 }
 
+impl Entry {
+    /// Whether this process has opened it, and is no child of the one that has.
+    fn is_own(&self) -> bool {
+        match self {
+            Self::Uverbs(file) => file.process.is_current(),
+            Self::Channel(channel) => channel.process.is_current(),
+            Self::Cm(file) => file.process.is_current(),
+            Self::Async(_) | Self::Netlink => true,
+        }
+    }
+
+    /// A child of `fork` closes what is its parent's: its descriptors go with the last that names the file, and all else
+    /// stays as it is, since a thread that the child does not have may have been changing it.
+    fn leave_to_parent(self) {
+        match self {
+            Self::Uverbs(file) => {
+                if let Some(file) = Arc::into_inner(file) {
+                    file.leave_to_parent();
+                }
+            }
+            Self::Channel(channel) => mem::forget(channel),
+            Self::Cm(_) | Self::Async(_) | Self::Netlink => {}
+        }
+    }
+}
+
 /// Descriptors below this are looked up at once; programs seldom have more.
 const QUICK: usize = 65536;
 
 /// The quick answer for every call that has nothing to do with us.
 static OURS: [AtomicBool; QUICK] = [const { AtomicBool::new(false) }; QUICK];
 
-static TABLE: RwLock<BTreeMap<RawFd, Entry>> = RwLock::new(BTreeMap::new());
+static TABLE: [ArcSwapOption<Entry>; QUICK] = [const { ArcSwapOption::const_empty() }; QUICK];
 
-/// Whether a descriptor is ours. Takes no lock and may be asked from a signal handler.
+/// The place of a descriptor.
+fn place(fd: RawFd) -> Option<usize> {
+    usize::try_from(fd).ok().filter(|fd| *fd < QUICK)
+}
+
+/// Whether a descriptor is ours. May be asked from a signal handler.
 pub fn ours(fd: RawFd) -> bool {
-    usize::try_from(fd)
-        .ok()
-        .and_then(|fd| OURS.get(fd))
-        .is_some_and(|ours| ours.load(Ordering::Acquire))
+    place(fd).is_some_and(|fd| OURS[fd].load(Ordering::Acquire))
 }
 
 /// What stands behind a descriptor.
 pub(crate) fn get(fd: RawFd) -> Option<Entry> {
-    TABLE.read().unwrap_or_else(PoisonError::into_inner).get(&fd).cloned()
+    TABLE[place(fd)?].load().as_deref().cloned()
 }
 
 /// Puts something behind a descriptor. A number beyond the table's end stays unknown: no device
 /// file works there.
 pub(crate) fn insert(fd: RawFd, entry: Entry) {
-    memory_owner::remember();
-    if let Some(ours) = OURS.get(fd as usize) {
-        let before = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(fd, entry);
-        ours.store(true, Ordering::Release);
-        // Closing a file speaks to the daemon: not under the lock.
-        drop(before);
-    }
+    let Some(fd) = place(fd) else { return };
+    let before = Closed(TABLE[fd].swap(Some(Arc::new(entry))));
+    OURS[fd].store(true, Ordering::Release);
+    drop(before);
 }
 
 /// Devices and completion channels that are open.
@@ -74,16 +104,27 @@ pub(crate) fn open() -> Vec<Open> {
 /// What stood behind a descriptor. Files that nobody else has open end with this value.
 #[derive(Debug)]
 #[must_use]
-pub struct Closed(#[expect(dead_code, reason = "it is only dropped")] Option<Entry>);
+pub struct Closed(Option<Arc<Entry>>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        // Who looks the descriptor up at this moment has it until then.
+        let Some(entry) = self.0.take().filter(|entry| !entry.is_own()) else { return };
+        if let Some(entry) = Arc::into_inner(entry) {
+            entry.leave_to_parent();
+        }
+    }
+}
 
 /// A descriptor is about to be closed.
 pub fn close(fd: RawFd) -> Closed {
     if !ours(fd) || memory_owner::borrowed() {
         return Closed(None);
     }
-    OURS[fd as usize].store(false, Ordering::Release);
+    let place = fd as usize;
+    OURS[place].store(false, Ordering::Release);
     doorbell::forget_all_of(fd);
-    Closed(TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd))
+    Closed(TABLE[place].swap(None))
 }
 
 /// Descriptors from `first` to `last` are about to be closed.

@@ -1,9 +1,9 @@
 //! An opened uverbs device.
 
 use std::collections::HashMap;
-use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::Ordering::Acquire;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
@@ -16,8 +16,8 @@ use soft_hca_core::uapi::ioctl::{AdviseMr, Range};
 use soft_hca_core::uapi::rxe::abi::ModifySrqCmd;
 use soft_hca_core::uapi::uverbs::answer::Answer as _;
 use soft_hca_core::uapi::uverbs::{Command, answer, command, request};
-use soft_hca_core::uapi::verbs::{QpAttrMask, access, state};
-use zerocopy::FromBytes;
+use soft_hca_core::uapi::verbs::{QpAttrMask, access, event, state};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::client::cancel::put_off;
 use crate::client::channel::{Channel, CqInfo};
@@ -26,6 +26,7 @@ use crate::client::process::{self, Opened, Process};
 use crate::client::recorded::{self, Called};
 use crate::client::regions::Regions;
 use crate::client::table::{self, Entry};
+use crate::client::tokens::{self, Lines};
 use crate::client::{
     OF_PARENT, Outcome, acknowledged, buffers, daemon, doorbell, hook, memory, note, on_demand,
     receives, share, strict,
@@ -37,11 +38,15 @@ pub(crate) struct UverbsFile {
     // Their keys are others' as soon as the connection is closed.
     regions: Regions,
     connection: Mutex<Connection>,
-    process: &'static Process,
+    pub(crate) process: &'static Process,
     /// Number of the device file.
     pub(crate) device: u32,
-    /// The descriptor for asynchronous events, until the program gets it.
-    event_fd: Mutex<Option<OwnedFd>>,
+    /// Has a token for each asynchronous event.
+    tokens: OwnedFd,
+    /// What hangs up when the daemon is gone.
+    lines: Lines,
+    /// The program was told that the daemon is gone.
+    is_told: AtomicBool,
     /// Queue pair numbers by handle, 0 for none.
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
@@ -60,14 +65,16 @@ type KnownCq = (Arc<CqInfo>, Option<Arc<Channel>>);
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
 pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
-    let Opened { connection, process, arena_fd, event_fd, .. } =
+    let Opened { connection, process, arena_fd, tokens, line, .. } =
         process::open(FileKind::Uverbs(device))?;
     let file = Arc::new(UverbsFile {
         regions: Regions::of(process),
         connection: Mutex::new(connection),
         process,
         device,
-        event_fd: Mutex::new(Some(system::hide(event_fd))),
+        tokens,
+        lines: Lines::new(line),
+        is_told: AtomicBool::new(false),
         qps: RwLock::default(),
         cqs: RwLock::default(),
         own_cqs: RwLock::default(),
@@ -75,7 +82,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
         on_demand: RwLock::default(),
         own_poll: AtomicUsize::new(0),
     });
-    let fd = process::for_program(arena_fd, close_on_exec, false)?;
+    let fd = process::for_program(arena_fd, close_on_exec)?;
     table::insert(fd, Entry::Uverbs(file));
     Ok(fd)
 }
@@ -108,15 +115,23 @@ const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with th
 const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
 
 impl UverbsFile {
+    /// The end of the file in a child of `fork`: the tables stay, as another thread of its parent may have been
+    /// changing them.
+    pub(crate) fn leave_to_parent(self) {
+        std::mem::forget((self.qps, self.cqs, self.srqs));
+    }
+
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
     pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
+        // The kernel lets only the process that opened the device command it.
+        let is_own = self.process.is_current();
         let call = recorded::begin(self.process);
-        if call.is_some() {
+        if call.is_some() && is_own {
             let qps = self.qps.read().unwrap_or_else(PoisonError::into_inner);
             self.process.actor().trace_posted_to(qps.iter().copied().filter(|qpn| *qpn != 0));
         }
         let mut done = Done::default();
-        let outcome = self.execute(fd, written, &mut done);
+        let outcome = if is_own { self.execute(fd, written, &mut done) } else { Err(OF_PARENT) };
         let is_doorbell = written.first_chunk() == Some(&command::POST_SEND.to_ne_bytes());
         if let Some(call) = call {
             if is_doorbell && outcome.is_err() {
@@ -145,10 +160,6 @@ impl UverbsFile {
     /// Does a command and gives its answer, and what else there is to trace of it.
     fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], traced: &mut Done) -> Result<Vec<u8>> {
         let command = Command::parse(written)?;
-        // The kernel lets only the process that opened the device command it.
-        if !self.process.is_current() {
-            return Err(OF_PARENT);
-        }
         let done = match command.number {
             command::POST_SEND => self.post_send(&command.request()?),
             command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?),
@@ -241,7 +252,14 @@ impl UverbsFile {
             // destroyed, nor destroy a queue whose payloads are being moved.
             let connection = lock(&self.connection);
             self.settle_all();
-            let (mut answer, fds) = daemon::ask(&connection, &request)?;
+            let asked = daemon::ask(&connection, &request);
+            let (mut answer, fds) = match asked {
+                Err(error) if daemon::is_gone(error) => {
+                    let bytes = destroyed(command.number).ok_or(error)?;
+                    (Answer { bytes, ..Answer::default() }, Vec::new())
+                }
+                asked => asked?,
+            };
             self.settle_all();
             traced.unacknowledged = self.unacknowledged(command);
             let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
@@ -353,17 +371,19 @@ impl UverbsFile {
         self.regions.note(command, &answer.bytes)?;
         match answer.created {
             Some(Created::Channel(id)) => {
-                let fd = fds.pop().ok_or(Errno::EIO)?;
-                let known = system::hide(fd.try_clone().map_err(|_| Errno::ENOMEM)?);
+                let tokens = Arc::new(system::hide(fds.pop().ok_or(Errno::EIO)?));
                 let ChannelId { index, generation } = id;
-                self.process.env.remember_channel(index, generation, known);
+                self.process.env.remember_channel(index, generation, Arc::clone(&tokens));
                 let channel = Channel {
                     id,
                     file: Arc::downgrade(self),
                     process: self.process,
+                    line: self.lines.with_room()?,
+                    tokens,
                     queues: Mutex::default(),
                 };
-                let fd = process::for_program(fd, true, false)?;
+                let Channel { tokens, line, .. } = &channel;
+                let fd = tokens::for_program(tokens.as_fd(), line.as_fd(), true, false)?;
                 table::insert(fd, Entry::Channel(Arc::new(channel)));
                 answer.bytes = answer::CreateCompChannel { fd }.to_bytes();
             }
@@ -406,8 +426,8 @@ impl UverbsFile {
         }
         match command.number {
             command::GET_CONTEXT => {
-                let fd = lock(&self.event_fd).take().ok_or(Errno::EINVAL)?;
-                let fd = process::for_program(fd, true, false)?;
+                let line = self.lines.own();
+                let fd = tokens::for_program(self.tokens.as_fd(), line.as_fd(), true, false)?;
                 table::insert(fd, Entry::Async(Arc::downgrade(self)));
                 let mut context: answer::GetContext = read(&answer.bytes)?;
                 context.async_fd = fd;
@@ -544,7 +564,7 @@ impl UverbsFile {
     }
 
     /// `read(2)` on the descriptor for asynchronous events.
-    pub(crate) fn read_async(&self, buffer: &mut [u8]) -> Result<Outcome> {
+    pub(crate) fn read_async(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
         acknowledged::asks();
         match daemon::ask(&lock(&self.connection), &Request::PopEvent) {
             Ok((reply, _)) => {
@@ -556,8 +576,36 @@ impl UverbsFile {
                 Ok(Outcome::Done(reply.bytes.len()))
             }
             Err(error) if error == Errno::EAGAIN => Ok(Outcome::Wait),
+            Err(error) if daemon::is_gone(error) => self.read_last(fd, buffer),
             Err(error) => Err(error),
         }
+    }
+
+    /// The daemon is gone: the program is told as of a device that is removed, after which there is no event.
+    fn read_last(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
+        let event_type = event::DEVICE_FATAL;
+        let last = answer::AsyncEventDesc { event_type, ..Default::default() };
+        let room = buffer.get_mut(..size_of_val(&last)).ok_or(Errno::EINVAL)?;
+        if self.is_told.swap(true, AcqRel) {
+            return Ok(Outcome::Wait);
+        }
+        room.copy_from_slice(last.as_bytes());
+        tokens::hang_up(fd, &self.lines.own());
+        Ok(Outcome::Done(room.len()))
+    }
+}
+
+/// The answer to a command that destroys something of a device that is gone with the daemon: no events of it were
+/// reported that the daemon knew of. None for another command.
+fn destroyed(number: u32) -> Option<Vec<u8>> {
+    match number {
+        command::DEALLOC_PD | command::DEREG_MR | command::DEALLOC_MW | command::DESTROY_AH => {
+            Some(Vec::new())
+        }
+        command::DESTROY_CQ => Some(answer::DestroyCq::default().to_bytes()),
+        command::DESTROY_QP => Some(answer::DestroyQp::default().to_bytes()),
+        command::DESTROY_SRQ => Some(answer::DestroySrq::default().to_bytes()),
+        _ => None,
     }
 }
 

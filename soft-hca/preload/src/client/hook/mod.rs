@@ -28,17 +28,17 @@ use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, PoisonError};
 
 use layout::{Context, ExtendedCq};
 use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_send, post_srq_recv};
 use table::Hooked;
 
+use crate::client::of_process::OfProcess;
 use crate::client::{memory, strict};
 
 /// Taken to replace functions.
-static HOOKING: Mutex<()> = Mutex::new(());
+static HOOKING: OfProcess<()> = OfProcess::new();
 
 /// A word of the program's memory, which other threads of it may use.
 ///
@@ -105,7 +105,7 @@ impl Own {
 /// file `fd`, nothing is done.
 pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) {
     // Who is second must not take ours for the provider's.
-    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _hooking = HOOKING.lock();
     let context = context_of(cq, fd);
     if !context.is_some_and(|context| hook_functions(context, own_poll)) {
         return;
@@ -157,7 +157,7 @@ fn is_alone() -> bool {
 ///
 /// The queue has not been destroyed, and this is asked for once.
 pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
-    let _hooking = HOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _hooking = HOOKING.lock();
     let Some(mut hooked) = table::find(cq).filter(|hooked| hooked.queue == queue) else {
         return false;
     };

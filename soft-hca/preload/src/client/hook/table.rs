@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
 
 use super::{Own, Queue};
+
+use crate::client::of_process::OfProcess;
 
 /// Addresses that are known at most.
 const ENTRIES: usize = 16384;
@@ -54,7 +55,7 @@ impl Entry {
 static TABLE: [Entry; ENTRIES + PROBES] = [const { Entry::empty() }; ENTRIES + PROBES];
 
 /// Taken to change the table.
-static CHANGING: Mutex<()> = Mutex::new(());
+static CHANGING: OfProcess<()> = OfProcess::new();
 
 /// The entries in which an address may be.
 fn entries(key: usize) -> &'static [Entry] {
@@ -86,7 +87,7 @@ pub(super) fn find(key: usize) -> Option<Hooked> {
 
 /// Remembers an address, in the place of what was known of it. False if there is no room.
 pub(super) fn insert(key: usize, hooked: Hooked) -> bool {
-    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _changing = CHANGING.lock();
     let of = |key| entries(key).iter().find(move |entry| entry.key.load(Acquire) == key);
     let empty = || entries(key).iter().find(|entry| entry.key.load(Acquire) == 0);
     let Some(entry) = of(key).or_else(empty) else { return false };
@@ -104,7 +105,7 @@ pub(super) fn insert(key: usize, hooked: Hooked) -> bool {
 
 /// Forgets an address.
 pub(super) fn remove(key: usize) {
-    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _changing = CHANGING.lock();
     if let Some(entry) = entries(key).iter().find(|entry| entry.key.load(Acquire) == key) {
         entry.key.store(0, Release);
     }

@@ -1,10 +1,11 @@
 //! Addresses and places that are known. What stands in here stays: who looks waits for nobody.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::code::{self, Whose};
+
+use crate::client::of_process::OfProcess;
 
 /// Addresses that are known.
 const ADDRESSES: usize = 4096;
@@ -39,7 +40,7 @@ static KNOWN: [Address; ADDRESSES] = [const {
 }; ADDRESSES];
 
 /// Taken to enter an address.
-static ENTERING: Mutex<()> = Mutex::new(());
+static ENTERING: OfProcess<()> = OfProcess::new();
 
 /// A place that is known.
 struct Entry {
@@ -93,7 +94,7 @@ pub(super) fn code(address: usize) -> Option<Code> {
 #[cold]
 fn enter(key: u64, code: Code) {
     // Whoever is doing the same, and be it this thread in a handler of a signal, is not waited for.
-    let Ok(_entering) = ENTERING.try_lock() else { return };
+    let Some(_entering) = ENTERING.try_lock() else { return };
     let mut places = probes(key, ADDRESSES).map(|index| &KNOWN[index]);
     let Some(free) = places.find(|known| known.address.load(Acquire) == 0) else { return };
     let word = match code.whose {

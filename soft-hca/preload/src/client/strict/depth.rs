@@ -7,7 +7,9 @@
 //! comes back.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use crate::client::of_process::OfProcess;
 
 /// What a queue pair was created with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,8 +81,8 @@ pub(in crate::client) struct Polled {
 
 /// All queues, locked.
 pub(in crate::client) fn depths() -> MutexGuard<'static, Depths> {
-    static DEPTHS: LazyLock<Mutex<Depths>> = LazyLock::new(Mutex::default);
-    DEPTHS.lock().unwrap_or_else(PoisonError::into_inner)
+    static DEPTHS: OfProcess<Depths> = OfProcess::new();
+    DEPTHS.lock()
 }
 
 impl Depths {

@@ -3,13 +3,15 @@
 //! tells. And threads that stop where it matters.
 
 use std::collections::HashMap;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_fault::Random;
+
+use crate::client::of_process::OfProcess;
 
 /// Polls in a row that find nothing, at most.
 const MOST: u64 = 3;
@@ -27,8 +29,8 @@ struct Queue {
 }
 
 fn queues() -> MutexGuard<'static, HashMap<u32, Queue>> {
-    static QUEUES: LazyLock<Mutex<HashMap<u32, Queue>>> = LazyLock::new(Mutex::default);
-    QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
+    static QUEUES: OfProcess<HashMap<u32, Queue>> = OfProcess::new();
+    QUEUES.lock()
 }
 
 fn unread(arena: &Mapping, index: u32) -> u32 {
@@ -77,10 +79,10 @@ pub(super) fn is_late(arena: &Mapping, index: u32) -> bool {
 /// The calling thread stops for a while before it goes on, as the scheduler may have it at any point: of so
 /// many times once.
 fn pause(seed: u64, one_in: u64, most: Duration) {
-    static RANDOM: OnceLock<Mutex<Random>> = OnceLock::new();
-    let random = RANDOM.get_or_init(|| Mutex::new(Random::new(seed)));
+    static RANDOM: OfProcess<Option<Random>> = OfProcess::new();
     let pause = {
-        let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = RANDOM.lock();
+        let random = random.get_or_insert_with(|| Random::new(seed));
         (random.below(one_in) == 0).then(|| random.below(most.as_micros() as u64))
     };
     if let Some(microseconds) = pause {

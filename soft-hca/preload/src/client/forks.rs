@@ -1,0 +1,27 @@
+//! What is done when this process forks. It is arranged for when the library is loaded: to arrange for it later, one
+//! thread of several, would take a lock that a child could find taken.
+#![allow(unsafe_code, reason = "handlers for fork")]
+
+use crate::client::{forked, memory_owner, of_process, share};
+
+extern "C" fn prepare() {
+    forked::prepare();
+}
+
+extern "C" fn parent() {
+    forked::parent();
+}
+
+extern "C" fn child() {
+    of_process::is_forked();
+    memory_owner::claim();
+    share::close_in_child();
+    forked::child();
+}
+
+/// From now on children of `fork` are told apart.
+pub(super) fn watch() {
+    memory_owner::claim();
+    // SAFETY: functions that live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+}

@@ -1,0 +1,149 @@
+//! Descriptors that a program waits at for events: of completions, of the connection manager, asynchronous ones.
+//!
+//! Each event has a token in an event descriptor, which the program does not see. What it has is an epoll instance with
+//! that and a connection to the daemon in it: it is readable while there are tokens, and when the daemon is gone, whose
+//! end of the connection the system closes then. So a program learns of that however it waits, without a thread or a
+//! signal that it has not asked for.
+#![allow(unsafe_code, reason = "epoll instances")]
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use soft_hca_core::errno::Result;
+use soft_hca_core::system::check;
+
+use crate::client::daemon::{self, as_errno};
+
+/// Epoll instances that one connection may be in. The system counts the ways from a file to all instances that lead to
+/// it: no more than 500 of two steps (`fs/eventpoll.c`), and programs add what they have to an instance of their own.
+const MOST: usize = 64;
+
+/// Connections that hang up when the daemon is gone, for the channels of a device file.
+#[derive(Debug)]
+pub(crate) struct Lines(Mutex<Vec<Arc<OwnedFd>>>);
+
+impl Lines {
+    /// Begins with the device file's own.
+    pub(crate) fn new(own: OwnedFd) -> Self {
+        Self(Mutex::new(vec![Arc::new(own)]))
+    }
+
+    /// The device file's own.
+    pub(crate) fn own(&self) -> Arc<OwnedFd> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&lines[0])
+    }
+
+    /// One that has room for another channel, which keeps it as long as it lives.
+    pub(crate) fn with_room(&self) -> Result<Arc<OwnedFd>> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One of the counts is that of the list.
+        if let Some(line) = lines.iter().find(|line| Arc::strong_count(line) <= MOST) {
+            return Ok(Arc::clone(line));
+        }
+        let line = Arc::new(daemon::observe()?.into_fd());
+        lines.push(Arc::clone(&line));
+        Ok(line)
+    }
+}
+
+/// A descriptor for the program, with the lowest free number. Where the system gives no epoll instance, as under a
+/// filter, it is the event descriptor.
+pub(crate) fn for_program(
+    tokens: BorrowedFd<'_>,
+    line: BorrowedFd<'_>,
+    close_on_exec: bool,
+    nonblocking: bool,
+) -> Result<RawFd> {
+    let made = match instance(tokens, line, close_on_exec) {
+        Some(made) => made,
+        None => {
+            let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+            // SAFETY: a new descriptor of the same open file, which the program will close.
+            check(unsafe { libc::fcntl(tokens.as_raw_fd(), command, 0) })
+                .map_err(|e| as_errno(&e))?
+        }
+    };
+    if nonblocking {
+        // SAFETY: sets a flag of our own open file.
+        unsafe { libc::fcntl(made, libc::F_SETFL, libc::O_NONBLOCK) };
+    }
+    Ok(made)
+}
+
+fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -> Option<RawFd> {
+    let flags = if close_on_exec { libc::EPOLL_CLOEXEC } else { 0 };
+    // SAFETY: makes a new descriptor.
+    let made = check(unsafe { libc::epoll_create1(flags) }).ok()?;
+    let readable = libc::EPOLLIN as u32;
+    // That a connection is closed is told without being asked for.
+    for (fd, events) in [(tokens, readable), (line, 0)] {
+        let mut event = libc::epoll_event { events, u64: 0 };
+        // SAFETY: descriptors of ours, and a structure that the call reads.
+        let added =
+            unsafe { libc::epoll_ctl(made, libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
+        if added != 0 {
+            // SAFETY: made above, and nobody else's. The system call itself, which needs no look at the table.
+            unsafe { libc::syscall(libc::SYS_close, made) };
+            return None;
+        }
+    }
+    Some(made)
+}
+
+/// All there is to tell has been told: the program's descriptor is not readable any more.
+pub(crate) fn hang_up(of_program: RawFd, line: &OwnedFd) {
+    // SAFETY: if it is not there, or no such descriptor, nothing happens.
+    unsafe {
+        libc::epoll_ctl(of_program, libc::EPOLL_CTL_DEL, line.as_raw_fd(), ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::{AsFd, FromRawFd};
+    use std::os::unix::net::UnixStream;
+
+    use soft_hca_core::system;
+
+    use super::*;
+
+    fn is_readable(fd: &OwnedFd) -> bool {
+        let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry is there.
+        unsafe { libc::poll(&raw mut entry, 1, 0) == 1 && entry.revents & libc::POLLIN != 0 }
+    }
+
+    #[test]
+    fn readable_by_a_token_or_without_a_daemon() {
+        let (tokens, mut writer) = UnixStream::pair().unwrap();
+        let (line, daemon) = UnixStream::pair().unwrap();
+        let line = OwnedFd::from(line);
+        let fd = for_program(tokens.as_fd(), line.as_fd(), true, false).unwrap();
+        // SAFETY: made above, and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        assert!(!is_readable(&fd));
+        writer.write_all(b"1").unwrap();
+        assert!(is_readable(&fd));
+        std::io::Read::read_exact(&mut &tokens, &mut [0]).unwrap();
+        (&daemon).write_all(b"an answer").unwrap();
+        assert!(!is_readable(&fd) && !system::has_hung_up(&line));
+        drop(daemon);
+        assert!(is_readable(&fd) && system::has_hung_up(&line));
+        hang_up(fd.as_raw_fd(), &line);
+        assert!(!is_readable(&fd));
+    }
+
+    #[test]
+    fn a_line_has_room_for_some() {
+        let (line, _daemon) = UnixStream::pair().unwrap();
+        let lines = Lines::new(line.into());
+        let held: Vec<_> = (0..MOST).map(|_| lines.with_room().unwrap()).collect();
+        // There is no daemon to connect to.
+        assert!(lines.with_room().is_err());
+        drop(held);
+        assert!(lines.with_room().is_ok());
+    }
+}

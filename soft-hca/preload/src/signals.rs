@@ -1,0 +1,67 @@
+//! `sigaction`, `signal` and their kin: what a program does about faults, behind what this library does about its own.
+
+use std::ffi::c_int;
+use std::mem;
+use std::ptr;
+
+use soft_hca_core::engine;
+
+use crate::real;
+
+macro_rules! sigaction_functions {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(2)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction,
+        ) -> c_int {
+            // SAFETY: the caller's own call.
+            unsafe { engine::set_action(signal, new, old) }
+        }
+    )* };
+}
+
+sigaction_functions!(sigaction __sigaction);
+
+/// Sets a handler as `signal(3)` does with these flags, and gives the one before.
+unsafe fn set(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
+    // SAFETY: zeros are a valid action.
+    let [mut new, mut old]: [libc::sigaction; 2] = unsafe { mem::zeroed() };
+    new.sa_sigaction = handler;
+    new.sa_flags = flags;
+    // SAFETY: a complete action with the caller's handler.
+    match unsafe { engine::set_action(signal, &raw const new, ptr::from_mut(&mut old)) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
+}
+
+macro_rules! signal_functions {
+    ($($name:ident => $real:ident, $flags:expr;)*) => { $(
+        #[doc = concat!("`", stringify!($name), "(3)`")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            signal: c_int, handler: libc::sighandler_t,
+        ) -> libc::sighandler_t {
+            if engine::is_guarded_signal(signal) {
+                // SAFETY: the caller's own call.
+                return unsafe { set(signal, handler, $flags) };
+            }
+            // SAFETY: the caller's own call.
+            unsafe { real::$real(signal, handler) }
+        }
+    )* };
+}
+
+/// The handler stays, and calls go on (`_BSD_SOURCE`).
+const BSD: c_int = libc::SA_RESTART;
+/// It is called once, and may be interrupted by its own signal (`_XOPEN_SOURCE`).
+const SYSV: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
+
+signal_functions! {
+    signal => signal, BSD;
+    bsd_signal => signal, BSD;
+    ssignal => signal, BSD;
+    sysv_signal => __sysv_signal, SYSV;
+    __sysv_signal => __sysv_signal, SYSV;
+}

@@ -1,0 +1,14 @@
+//! The start of a process, before its `main`.
+
+use crate::client;
+use crate::real;
+
+extern "C" fn starts() {
+    real::find();
+    client::starts();
+}
+
+/// The loader calls what stands here when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = starts;

@@ -1,0 +1,88 @@
+//! Descriptors: a daemon that has none left, and programs that close all of theirs.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use programs::place::Place;
+use programs::{LIMIT, assert_has, comes_about, compile, installed};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/limited/closed.c");
+
+/// Has a command run that may have so many descriptors, and whatever it starts.
+fn limited_to(limit: u32) -> Vec<String> {
+    let script = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+    vec!["bash".into(), "-c".into(), script]
+}
+
+/// Shells that open the device, more than the daemon has descriptors for, and keep it until the end of a pipe.
+const CROWD: &str = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
+    (exec 9</dev/infiniband/uverbs0 && echo opened && read line <end; exit 0) & done; wait";
+
+/// Processor time of a process so far, in clock ticks.
+fn ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn who_finds_no_descriptor_is_told_and_the_daemon_rests() {
+    if !installed(&["bash", "ibv_devinfo"]) {
+        return;
+    }
+    let place = Place::with("limited", limited_to(64), Vec::new());
+    let (script, end) = (place.file("crowd.sh"), place.file("end"));
+    fs::write(&script, CROWD).unwrap();
+    assert!(Command::new("mkfifo").arg(&end).status().unwrap().success());
+    let mut crowd = place.start(&format!("bash {}", script.display()));
+    let output = crowd.output_file();
+    let printed = || fs::read_to_string(&output).unwrap();
+    let refused = "gets no device: the fabric's daemon has no file descriptor left";
+    crowd.wait_until(|| printed().contains(refused));
+    assert_has(&printed(), &["opened"]);
+    // A daemon that looks at its listener again and again takes all the time that there is.
+    let [daemon] = place.daemons()[..] else { panic!("{:?}", place.daemons()) };
+    let before = ticks(daemon);
+    let turned_away = || {
+        let mut new = place.start("ibv_devinfo");
+        !new.wait().success() && new.output().contains("no file descriptor left")
+    };
+    assert!(comes_about(LIMIT, turned_away));
+    std::thread::sleep(Duration::from_secs(2));
+    let taken = ticks(daemon) - before;
+    assert!(taken < 100, "{taken} ticks");
+    assert_has(&fs::read_to_string(place.file("soft-hca.log")).unwrap(), &["turned away"]);
+    // When they have gone there is room again.
+    fs::write(&end, "").unwrap();
+    crowd.succeed();
+    assert_has(&place.start("ibv_devinfo").succeed(), &["hca_id"]);
+    place.assert_gone();
+}
+
+/// Where there are too few from the beginning, nothing stays.
+#[test]
+fn a_daemon_that_cannot_serve_ends() {
+    if !installed(&["bash"]) {
+        return;
+    }
+    for limit in [12, 14, 16, 18, 20, 24] {
+        let place = Place::with(&format!("limited-{limit}"), limited_to(limit), Vec::new());
+        let mut program = place.start("true");
+        let is_good = program.wait().success();
+        assert!(is_good || program.output().contains("soft-hca: "), "{}", program.output());
+        let is_gone = comes_about(LIMIT, || place.daemons().is_empty());
+        assert!(is_gone, "{limit}: a daemon stays");
+    }
+}
+
+/// A program that becomes a daemon closes all that it does not know before it opens the device.
+#[test]
+fn a_program_that_closes_all_descriptors_finds_its_device() {
+    let place = Place::new("closed-all");
+    let Some(program) = compile(&place, SOURCE, &["ibverbs"]) else { return };
+    for how in ["close", "close_range", "closefrom", "dup2"] {
+        assert_eq!(place.start(&format!("{program} {how}")).succeed(), "rxe0\n", "{how}");
+        place.assert_gone();
+    }
+}

@@ -49,9 +49,10 @@ const BETWEEN_LOOKS_NS: u64 = 500_000_000;
 const DIES: Duration = Duration::from_secs(5);
 /// How long the daemon may take to notice an end.
 const NOTICED: Duration = Duration::from_millis(100);
-/// Between two looks at those, and so many after which one that lives does.
-const LOOKS: u32 = 3;
+/// Between two looks at those.
 const PAUSE: Duration = Duration::from_millis(1);
+/// A process lives that looks like it so many times: between SIGKILL and its exit it does for a moment.
+const LOOKS: u32 = 3;
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;
 
@@ -212,7 +213,6 @@ fn wait_for_packets(dir: &Path) {
 fn ends(collector: &mut Collector, sink: &mut Sink) -> io::Result<()> {
     let began = Instant::now();
     let mut until = began + NOTICED;
-    // Between SIGKILL and its exit a process looks for a moment as if it lived.
     let mut alive = 0;
     while alive < LOOKS {
         collector.collect(false, |entry| sink.entry(entry))?;

@@ -39,6 +39,7 @@ pub mod change;
 pub mod check;
 mod daemonize;
 pub mod doctor;
+mod elf;
 mod error;
 pub mod export;
 pub mod fabric;
@@ -50,6 +51,7 @@ mod preload;
 mod rdma_core;
 pub mod record;
 pub mod run;
+mod sanitizer;
 pub mod seeds;
 pub mod show;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use soft_hca_core::{config, provider};
 
-use super::{Error, cannot};
+use super::{Error, cannot, sanitizer};
 
 /// The library's file name.
 const FILE: &str = "libsoft_hca_preload.so";
@@ -94,15 +94,27 @@ pub(super) fn is_link(name: &str) -> bool {
     name.starts_with(LINK[0]) && name.ends_with(LINK[1])
 }
 
-/// The value of `LD_PRELOAD` with our libraries in front, once, by whatever name they were there.
-pub(super) fn first(ours: &[PathBuf], present: Option<&OsStr>) -> OsString {
+/// The value of `LD_PRELOAD` with our libraries in front, once, by whatever name they were there. Before them is
+/// [what has to be the first](sanitizer): of those that are there already, or else the one that the program `needs`.
+pub(super) fn first(
+    ours: &[PathBuf],
+    present: Option<&OsStr>,
+    needs: impl FnOnce() -> Option<PathBuf>,
+) -> OsString {
     let file = |path: &Path| fs::canonicalize(path).unwrap_or(path.into());
     let present = present.unwrap_or_default().as_bytes().split(|byte| matches!(byte, b' ' | b':'));
     let is_ours = |other: &Path| ours.iter().any(|ours| file(ours) == file(other));
     let others = present.filter(|other| !other.is_empty());
-    let others = others.filter(|other| !is_ours(Path::new(OsStr::from_bytes(other))));
-    let all = ours.iter().map(|path| path.as_os_str().as_bytes()).chain(others);
-    OsString::from_vec(all.collect::<Vec<_>>().join(&b':'))
+    let others = others.map(|other| PathBuf::from(OsStr::from_bytes(other)));
+    let others = others.filter(|other| !is_ours(other));
+    let (mut all, others): (Vec<_>, Vec<_>) =
+        others.partition(|other| sanitizer::is_runtime(other));
+    if all.is_empty() {
+        all.extend(needs());
+    }
+    all.extend(ours.iter().cloned().chain(others));
+    let names: Vec<&[u8]> = all.iter().map(|path| path.as_os_str().as_bytes()).collect();
+    OsString::from_vec(names.join(&b':'))
 }
 
 #[cfg(test)]
@@ -112,14 +124,25 @@ mod tests {
     #[test]
     fn our_library_goes_first_and_once() {
         let ours = [PathBuf::from("/a/ours.so")];
-        let value = |present: Option<&str>| first(&ours, present.map(OsStr::new));
+        let value = |present: Option<&str>| first(&ours, present.map(OsStr::new), || None);
         assert_eq!(value(None), "/a/ours.so");
         assert_eq!(value(Some("")), "/a/ours.so");
         assert_eq!(value(Some("x.so y.so")), "/a/ours.so:x.so:y.so");
         assert_eq!(value(Some("/a/ours.so:x.so")), "/a/ours.so:x.so");
         let both = ["/a/ours.so", "/a/faulty.so"].map(PathBuf::from);
         let present = OsStr::new("/a/faulty.so x.so /a/ours.so");
-        assert_eq!(first(&both, Some(present)), "/a/ours.so:/a/faulty.so:x.so");
+        assert_eq!(first(&both, Some(present), || None), "/a/ours.so:/a/faulty.so:x.so");
+    }
+
+    #[test]
+    fn a_sanitizer_goes_before_it() {
+        let ours = [PathBuf::from("/a/ours.so")];
+        let needs = || Some("libasan.so.8".into());
+        let value = |present: &str| first(&ours, Some(OsStr::new(present)), needs);
+        assert_eq!(value(""), "libasan.so.8:/a/ours.so");
+        assert_eq!(value("x.so"), "libasan.so.8:/a/ours.so:x.so");
+        assert_eq!(value("/b/libasan.so x.so"), "/b/libasan.so:/a/ours.so:x.so");
+        assert_eq!(value("/a/ours.so:x.so:libasan.so.6"), "libasan.so.6:/a/ours.so:x.so");
     }
 
     #[test]
@@ -139,7 +162,8 @@ mod tests {
         symlink(&space, &other).unwrap();
         fs::remove_file(&space).unwrap();
         fs::write(&space, "").unwrap();
-        assert_eq!(first(std::slice::from_ref(&space), Some(other.as_os_str())), space.as_os_str());
+        let value = first(std::slice::from_ref(&space), Some(other.as_os_str()), || None);
+        assert_eq!(value, space.as_os_str());
         fs::remove_dir_all(&dir).unwrap();
     }
 

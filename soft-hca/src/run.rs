@@ -12,7 +12,7 @@ use soft_hca_core::provider;
 use soft_hca_fault::Plan;
 
 use super::fabric::{self, Membership};
-use super::{Error, change, outside, preload};
+use super::{Error, change, outside, preload, sanitizer};
 
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
@@ -61,10 +61,12 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     membership.plan(&options.devices.faults)?;
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
+    let present = std::env::var_os("LD_PRELOAD");
+    let needed = || sanitizer::needed_by(program);
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("LD_PRELOAD", preload::first(&loadable, std::env::var_os("LD_PRELOAD").as_deref()))
+        .env("LD_PRELOAD", preload::first(&loadable, present.as_deref(), needed))
         .env("SYSFS_PATH", &membership.sysfs)
         .env(config::DIR, &membership.dir)
         .env(config::DEVICE, membership.device.to_string())

@@ -18,6 +18,7 @@
 //! | [`arena`], [`ring`] | tables and queues in shared memory |
 //! | [`provider`] | where the system has rdma-core's half of the driver |
 //! | [`system`] | system calls |
+//! | [`memcheck`] | what Valgrind is told |
 //! | [`deadlines`] | what is to be done later |
 //! | [`put_off`] | for how long `--strict` puts something off |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |
@@ -36,6 +37,7 @@ pub mod engine;
 pub mod errno;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod memcheck;
 pub mod notes;
 pub mod port;
 pub mod provider;

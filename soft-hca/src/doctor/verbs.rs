@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use memchr::memmem;
-use object::elf::{DT_SONAME, FileHeader64};
-use object::read::elf::{Dyn, FileHeader};
-use object::{Endianness, StringTable};
+use object::elf::DT_SONAME;
 
+use crate::elf::dynamic_strings;
 use crate::rdma_core::Version;
 
 /// How the version of the interface between library and provider is called, a number behind it.
@@ -79,14 +78,7 @@ impl Library {
 }
 
 fn soname(bytes: &[u8]) -> Option<String> {
-    let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
-    let endian = header.endian().ok()?;
-    let sections = header.sections(endian, bytes).ok()?;
-    let (entries, link) = sections.dynamic(endian, bytes).ok()??;
-    let strings: StringTable<'_> = sections.strings(endian, bytes, link).ok()?;
-    let entry = entries.iter().find(|entry| entry.tag32(endian) == Some(DT_SONAME))?;
-    let name = entry.string(endian, strings).ok()?;
-    Some(String::from_utf8_lossy(name).into_owned())
+    dynamic_strings(bytes, DT_SONAME)?.into_iter().next()
 }
 
 fn private_abi(bytes: &[u8]) -> Option<u32> {

@@ -12,6 +12,7 @@ use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
     MAX_BOUNCE_SLOTS, MIN_PAGE, RingPlace,
 };
+use crate::memcheck;
 use crate::ring::{self, Ring};
 use crate::system;
 
@@ -89,6 +90,9 @@ impl Mapping {
             unsafe { libc::munmap(base, ARENA_BYTES) };
             return Err(error);
         }
+        // Before the heap are the tables, whose locks are given to system calls.
+        let address = base.expose_provenance();
+        memcheck::leave_alone(address + HEAP_START, ARENA_BYTES - HEAP_START);
         let base = NonNull::new(base.cast()).expect("mmap does not map address 0 unasked");
         Ok(Self { base, file, identity: (status.st_dev, status.st_ino) })
     }

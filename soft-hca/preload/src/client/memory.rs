@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::memcheck;
 use soft_hca_core::system::{page_bytes, pipe};
 use zerocopy::FromBytes;
 
@@ -22,7 +23,11 @@ pub(crate) fn write(address: u64, bytes: &[u8]) -> Result<()> {
     if was_refused(written) {
         return through_pipe(bytes.as_ptr() as u64, address, bytes.len());
     }
-    if written == bytes.len() as isize { Ok(()) } else { Err(Errno::EFAULT) }
+    if written != bytes.len() as isize {
+        return Err(Errno::EFAULT);
+    }
+    memcheck::is_written(address, bytes.len() as u64);
+    Ok(())
 }
 
 /// Reads `length` bytes at an address that the program has given.

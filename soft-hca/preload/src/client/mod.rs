@@ -9,6 +9,7 @@ mod buffers;
 mod cancel;
 mod channel;
 mod cm;
+mod contended;
 mod daemon;
 mod doorbell;
 mod env;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use soft_hca_core::config;
 use soft_hca_core::engine::{self, CqSet, ReceiveQueue};
 use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::memcheck;
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
 use soft_hca_core::system;
@@ -229,6 +230,10 @@ impl UverbsFile {
                 if request.length > 0 && !on_demand::is_on_demand(&request) {
                     let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
                     memory::populate(request.start, request.length, is_writable)?;
+                    if is_writable {
+                        // Peers write it at any time, without a call of this process.
+                        memcheck::is_written(request.start, request.length);
+                    }
                 }
                 written.to_vec()
             }

@@ -200,6 +200,8 @@ fn package(program: &str) -> &'static str {
         "dumpcap" => "package wireshark-common",
         "mooncake_master" | "transfer_engine_bench" => "conformance/engines",
         "ggml-rpc-server" => "conformance/engines --llama",
+        "valgrind" => "package valgrind",
+        "taskset" => "package util-linux",
         "tshark" => "package tshark",
         "qperf" => "package qperf",
         "iperf" => "package iperf",

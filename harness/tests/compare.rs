@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that goes with its test.
 struct Folder(PathBuf);
@@ -264,7 +265,8 @@ fn soft_hca() -> Option<PathBuf> {
 /// behind it in a pipe with its standard error, `before` in front of it.
 fn with_mutant(example: &str, before: &str, change: &str, args: &[&str]) -> Option<String> {
     soft_hca()?;
-    let c = Folder::new(&format!("mutant-{example}"));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let c = Folder::new(&format!("mutant-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
     let [server, client] =
         ["server", "client"].map(|side| bin_dir().join(format!("{example}-{side}")));
     fs::create_dir_all(c.0.join(example)).unwrap();

@@ -25,9 +25,9 @@ fn run() -> OurResult {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let pauses = [0, 0, 20, 200, 3000];
         thread::sleep(Duration::from_micros(pauses[(seed >> 16) as usize % pauses.len()]));
-        if number == MESSAGES / 2 {
+        if number % 4 == 2 {
             // by then the server sleeps, however busy the machine is
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(100));
         }
         our_post_send(&conn, &mut our_setup_send_wr(&mut [our_setup_sge(&buffer, mr)]))?;
         our_await_completion(&conn)?;

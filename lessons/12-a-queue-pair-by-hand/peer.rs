@@ -101,6 +101,8 @@ fn run() -> OurResult {
     our_await_completion(&raw.conn)?;
     let text = c_text(&buffer);
     outln!("a message has come: {text:?}");
+    // the message is there, and its answer is not
+    std::thread::sleep(std::time::Duration::from_millis(100));
     our_fill(&buffer, ANSWER);
     sge.length = ANSWER.len() as u32;
     our_post_send(&raw.conn, &mut our_setup_send_wr(&mut [sge]))?;

@@ -24,6 +24,7 @@ pub fn run(bin_dir: &Path, dir: &Path) -> Result<(), Error> {
             limit: LIMIT,
             is_quiet: true,
             record: dir.join(lesson.folder).with_extension("shr"),
+            seed: None,
         };
         let run = play.run()?;
         let said = report(lesson, &run, &judge(lesson, &run));

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::time::Duration;
 
 use harness::process::Ending;
 use soft_hca_record::arguments;
@@ -35,6 +36,12 @@ pub struct Run {
     pub peer_end: Option<Ending>,
     /// What the peer has printed on standard error.
     pub peer_said: Vec<String>,
+    /// What the student's program has printed on standard output.
+    pub student_said: Vec<String>,
+    /// After which time it was stopped if it had not ended.
+    pub limit: Duration,
+    /// With which seed it was run strictly, if it was.
+    pub seed: Option<u64>,
     requests: Vec<Request>,
 }
 
@@ -60,8 +67,24 @@ impl Run {
         };
         let (student, peer) = (find(false), find(true));
         let requests = requests(&entries);
-        let (student_end, peer_end, peer_said) = (None, None, Vec::new());
-        Self { student, peer, student_end, peer_end, peer_said, requests, entries }
+        Self {
+            student,
+            peer,
+            student_end: None,
+            peer_end: None,
+            peer_said: Vec::new(),
+            student_said: Vec::new(),
+            limit: Duration::ZERO,
+            seed: None,
+            requests,
+            entries,
+        }
+    }
+
+    /// Is it the second run, in which a program gets no more than the specification promises, and its peer may ask
+    /// for something else?
+    pub fn is_strict(&self) -> bool {
+        self.seed.is_some()
     }
 
     /// Was somebody stopped who did not end in time?
@@ -235,8 +258,19 @@ impl Run {
         Ok(())
     }
 
+    /// The function of librdmacm or libibverbs that the program has called for an entry, if that is known.
+    pub fn called(&self, index: usize) -> Option<&str> {
+        let entry = self.entries.get(index)?;
+        let number = entry.site.as_ref()?.number;
+        let own = self.entries.iter().filter(|other| other.process == entry.process);
+        let mut sites = own.filter_map(|other| other.site.as_ref());
+        let told = sites.find(|site| site.number == number && site.place.is_some())?;
+        told.place.as_ref()?.call.as_deref()
+    }
+
     /// The sends of a process in lists: those that were posted before any of them was executed, or the
-    /// thread did something else, were posted by one call.
+    /// thread did something else, were posted by one call. In a strict run sends are executed later, and lists
+    /// run into each other.
     pub fn lists(&self, process: u32) -> Vec<Vec<At<'_, SendPosted>>> {
         let mut lists: Vec<Vec<At<'_, SendPosted>>> = Vec::new();
         // The thread that may go on with the last list.

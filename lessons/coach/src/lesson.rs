@@ -27,6 +27,8 @@ pub struct Lesson {
     pub peer_end: Ending,
     /// Looks at a run: the first thing that is wrong with respect to the lesson.
     pub check: fn(&Run) -> Verdict,
+    /// Its peer asks for something else in the second, strict run, so that the checker looks at that one, too.
+    pub asks_again: bool,
     /// Rules of `soft-hca check` that the student's program has to keep as well.
     pub rules: &'static [Rule],
 }
@@ -50,6 +52,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::send_one_message::check,
+        asks_again: false,
         rules: &[],
     },
     Lesson {
@@ -59,6 +62,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::post_the_receive_first::check,
+        asks_again: false,
         rules: &[Rule::ReceiveLate],
     },
     Lesson {
@@ -68,6 +72,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::send_from_two_pieces::check,
+        asks_again: false,
         rules: &[Rule::SgeCount],
     },
     Lesson {
@@ -77,6 +82,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::a_list_by_one_call::check,
+        asks_again: false,
         rules: &[],
     },
     Lesson {
@@ -86,6 +92,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::room_for_what_comes::check,
+        asks_again: false,
         rules: &[],
     },
     Lesson {
@@ -95,6 +102,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::the_least_rights::check,
+        asks_again: false,
         rules: &[],
     },
     Lesson {
@@ -104,6 +112,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::end_cleanly::check,
+        asks_again: false,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -113,6 +122,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::sleep_without_losing::check,
+        asks_again: false,
         rules: &[Rule::ArmOrder, Rule::Overlap],
     },
     Lesson {
@@ -122,6 +132,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::one_completion_for_a_list::check,
+        asks_again: false,
         rules: &[Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -131,6 +142,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::write_then_tell::check,
+        asks_again: false,
         rules: &[Rule::RkeyStale],
     },
     Lesson {
@@ -140,6 +152,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::find_out_why_it_hangs::check,
+        asks_again: false,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -149,6 +162,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: true,
         peer_end: CONTENT,
         check: checkers::a_queue_pair_by_hand::check,
+        asks_again: false,
         rules: &[Rule::Timers, Rule::PkeyIndex, Rule::Leaked],
     },
     Lesson {
@@ -158,6 +172,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::take_into_two_pieces::check,
+        asks_again: false,
         rules: &[Rule::ReceiveLate],
     },
     Lesson {
@@ -167,6 +182,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::connect_step_by_step::check,
+        asks_again: false,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -176,6 +192,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::tell_with_the_write::check,
+        asks_again: false,
         rules: &[Rule::RkeyStale, Rule::InlineSize],
     },
     Lesson {
@@ -185,6 +202,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::agree_or_refuse::check,
+        asks_again: true,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
@@ -194,6 +212,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: KILLED,
         check: checkers::notice_a_dead_peer::check,
+        asks_again: false,
         rules: &[Rule::AfterError, Rule::Leaked],
     },
     Lesson {
@@ -203,6 +222,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::one_poll_for_everything::check,
+        asks_again: false,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -212,6 +232,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::datagrams::check,
+        asks_again: false,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -221,6 +242,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::shared_receives::check,
+        asks_again: false,
         rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
@@ -230,6 +252,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::blast_with_credits::check,
+        asks_again: true,
         rules: &[Rule::ReceiveLate, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -239,6 +262,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::add_at_once::check,
+        asks_again: false,
         rules: &[Rule::ReadDepth, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -248,6 +272,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::three_clients::check,
+        asks_again: false,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
     },
 ];

@@ -10,6 +10,7 @@
 //! | [`steps`] | what a program has posted, and which completions it has polled |
 //! | [`verdict`] | the first thing that is wrong in a run |
 //! | [`play`] | runs a pair, recorded, in a fabric of its own |
+//! | [`trial`] | a program's two runs, the second a strict one |
 //! | [`work`] | the student's folder, and building what is in it |
 //! | [`progress`] | how far the student is |
 //! | [`session`] | what `./learn` does |
@@ -26,6 +27,7 @@ pub mod play;
 pub mod progress;
 pub mod session;
 pub mod steps;
+pub mod trial;
 pub mod verdict;
 pub mod work;
 

@@ -31,6 +31,9 @@ struct Cli {
     /// In Rust from now on
     #[arg(long, requires = "lesson", conflicts_with = "c")]
     rust: bool,
+    /// The seed of the strict run
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=1 << 32))]
+    seed: Option<u64>,
     /// Show the solution although hints are left
     #[arg(long, requires = "solution")]
     anyway: bool,
@@ -94,10 +97,12 @@ fn own_folder() -> Result<PathBuf, Error> {
     Ok(own.parent().unwrap_or(&own).to_owned())
 }
 
-fn learn(Cli { lesson, what, c, rust, anyway, called_from, file }: &Cli) -> Result<bool, Error> {
+fn learn(
+    Cli { lesson, what, c, rust, seed, anyway, called_from, file }: &Cli,
+) -> Result<bool, Error> {
     let bin_dir = own_folder()?;
     let progress = Progress::of_user()?;
-    let mut session = Session { bin_dir, work: Work::default(), progress };
+    let mut session = Session { bin_dir, work: Work::default(), progress, seed: *seed };
     let Some(lesson) = lesson else {
         if what.verify {
             return session.verify();

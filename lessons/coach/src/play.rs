@@ -23,6 +23,10 @@ use crate::lesson::Lesson;
 
 /// `argv[0]` of the peer.
 const PEER: &str = "peer";
+/// The argument by which a peer knows that it is the second run.
+const AGAIN: &str = "again";
+/// So much longer than another one a strict run may take: each of its completions is late.
+const STRICT_TAKES: u32 = 4;
 /// The argument by which this program knows that it is inside.
 pub const INSIDE: &str = "inside";
 
@@ -41,6 +45,8 @@ pub struct Play {
     pub is_quiet: bool,
     /// Where the record goes.
     pub record: PathBuf,
+    /// The seed of a strict run.
+    pub seed: Option<u64>,
 }
 
 /// What the pair inside the fabric is, as JSON.
@@ -51,6 +57,7 @@ struct Inside {
     program: Vec<String>,
     limit: Duration,
     is_quiet: bool,
+    is_again: bool,
 }
 
 /// How it went, as JSON.
@@ -59,9 +66,21 @@ struct Ended {
     student: Option<String>,
     peer: Option<String>,
     peer_said: Vec<String>,
+    student_said: Vec<String>,
 }
 
 impl Play {
+    /// The same once more, strictly, recorded beside it.
+    pub fn strictly(&self, seed: u64) -> Self {
+        Self {
+            limit: self.limit * STRICT_TAKES,
+            is_quiet: true,
+            record: self.record.with_extension("strict.shr"),
+            seed: Some(seed),
+            ..self.clone()
+        }
+    }
+
     /// Runs it.
     pub fn run(&self) -> Result<Run, Error> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -74,11 +93,17 @@ impl Play {
             program: self.program.clone(),
             limit: self.limit,
             is_quiet: self.is_quiet,
+            is_again: self.seed.is_some(),
         };
         let inside = serde_json::to_string(&inside).expect("texts and numbers only");
         let soft_hca = self.bin_dir.join("soft-hca");
         let mut command = Command::new(&soft_hca);
         command.args(["record", "-o"]).arg(&self.record);
+        command.args(self.seed.map(|seed| format!("--strict={seed}")));
+        if self.lesson.is_by_hand {
+            // One for each side, so that they have different GIDs.
+            command.args(["--device", "rxe0", "--device", "rxe1"]);
+        }
         command.arg("--fabric").arg(format!("learn-{}-{number}", std::process::id())).arg("--");
         command.arg(self.bin_dir.join("learn-coach")).args([INSIDE, &inside]).arg(&result);
         // Programs that fail say so themselves, and the verdict the rest.
@@ -101,6 +126,8 @@ impl Play {
         run.student_end = ending(ended.student);
         run.peer_end = ending(ended.peer);
         run.peer_said = ended.peer_said;
+        run.student_said = ended.student_said;
+        (run.limit, run.seed) = (self.limit, self.seed);
         Ok(run)
     }
 }
@@ -118,10 +145,12 @@ pub fn inside(inside: &str, result: &Path) -> Result<(), Error> {
         args: args.iter().map(Into::into).collect(),
         ends_with_input: false,
     };
+    let mut peer_args = vec![format!("{}/peer", lesson.folder).into()];
+    peer_args.extend(inside.is_again.then(|| AGAIN.into()));
     let peer = Program {
         path: inside.bin_dir.join("learn-programs"),
         arg0: Some(PEER.into()),
-        args: vec![format!("{}/peer", lesson.folder).into()],
+        args: peer_args,
         ends_with_input: false,
     };
     let (server, client, labels) = match lesson.student {
@@ -150,8 +179,12 @@ pub fn inside(inside: &str, result: &Path) -> Result<(), Error> {
     let outcome = harness::run::run(&plan, observer)?;
     let of_peer = if lesson.student == Side::Server { Side::Client } else { Side::Server };
     let ending = |side| outcome.ending(side).map(|ending: Ending| ending.to_string());
-    let lines = outcome.transcript.stream(of_peer, Stream::Stderr);
-    let ended = Ended { student: ending(lesson.student), peer: ending(of_peer), peer_said: lines };
+    let ended = Ended {
+        student: ending(lesson.student),
+        peer: ending(of_peer),
+        peer_said: outcome.transcript.stream(of_peer, Stream::Stderr),
+        student_said: outcome.transcript.stream(lesson.student, Stream::Stdout),
+    };
     let text = serde_json::to_string(&ended).map_err(io::Error::from);
     text.and_then(|text| fs::write(result, text)).map_err(Error::write(result))
 }

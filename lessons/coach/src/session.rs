@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 use crate::facts::Run;
@@ -12,11 +12,14 @@ use crate::language::Language;
 use crate::lesson::{LESSONS, Lesson, SOLUTION};
 use crate::play::Play;
 use crate::progress::Progress;
-use crate::verdict::{self, Verdict, judge};
+use crate::trial::tried;
+use crate::verdict::{self, Verdict};
 use crate::work::Work;
 
 /// Who has not ended by then is stopped.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
+/// So many seeds there are for strict runs, from 1 on, if none is chosen.
+const SEEDS: u64 = 1000;
 /// How often a program is looked at, whether it was saved.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -29,6 +32,8 @@ pub struct Session {
     pub work: Work,
     /// How far the student is.
     pub progress: Progress,
+    /// The seed of strict runs; another one each time if none is chosen.
+    pub seed: Option<u64>,
 }
 
 /// Prints a text; where nobody reads it any more there is nobody to tell.
@@ -116,9 +121,19 @@ impl Session {
             limit: LIMIT,
             is_quiet,
             record: self.work.record(lesson),
+            seed: None,
         };
-        let run = play.run()?;
-        let found = judge(lesson, &run);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seed = self.seed.unwrap_or(1 + now.as_millis() as u64 % SEEDS);
+        let (run, found) = tried(&play, seed, || {
+            if !is_quiet {
+                say(&format!(
+                    "{}: right so far; once more with --strict={seed}, which is as unkind as the \
+                     specification allows\n",
+                    lesson.folder
+                ));
+            }
+        })?;
         say(&report(lesson, &run, &found));
         if found.is_ok() {
             self.progress.change(lesson, |state| state.is_done = true)?;
@@ -238,17 +253,62 @@ pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict) -> String {
         }
         Err(wrong) => wrong,
     };
-    let mut text = format!("{folder}: not yet: {}\n", wrong.what);
+    let strictly = run.seed.map_or(String::new(), |seed| format!("with --strict={seed}: "));
+    let mut text = format!("{folder}: not yet: {strictly}{}\n", wrong.what);
     for line in wrong.lines(run) {
         text += &format!("    {line}\n");
     }
     if run.is_stopped() {
-        text += &format!("It was stopped after {} s. Why it does not go on:\n", LIMIT.as_secs());
-        for line in verdict::explanation(run).lines() {
-            text += &format!("    {line}\n");
+        let limit = run.limit.as_secs();
+        match verdict::explanation(run) {
+            Some(why) => {
+                text += &format!("It was stopped after {limit} s. Why it does not go on:\n");
+                why.lines().for_each(|line| text += &format!("    {line}\n"));
+            }
+            None => {
+                text += &format!(
+                    "It was stopped after {limit} s. The device has nothing left to do for it: it polls, or waits \
+                     where the device does not see it, as in poll(2)\n"
+                );
+            }
         }
+    }
+    if let Some(seed) = run.seed {
+        text += &format!(
+            "Run as usual it is right, and with --strict a program gets no more than is promised (see \
+             soft-hca/docs/strict.md); ./learn {number} --run --seed {seed} does the same again\n"
+        );
     }
     text + &format!(
         "./learn {number} --timeline draws this run, ./learn {number} --hint has a hint\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::wrong;
+    use harness::process::Ending;
+
+    #[test]
+    fn a_strict_run_is_told_with_its_seed() {
+        let mut run = Run::new(Vec::new(), |_| false);
+        let found = wrong("it is not so", []);
+        let text = report(&LESSONS[0], &run, &found);
+        assert!(text.contains(": not yet: it is not so\n") && !text.contains("strict"), "{text}");
+        run.seed = Some(7);
+        let text = report(&LESSONS[0], &run, &found);
+        assert!(text.contains(": not yet: with --strict=7: it is not so\n"), "{text}");
+        assert!(text.contains("./learn 1 --run --seed 7 does the same again\n"), "{text}");
+    }
+
+    /// That the device knows of nothing is no reason.
+    #[test]
+    fn a_program_that_the_device_does_not_hold_up_is_told_so() {
+        let mut run = Run::new(Vec::new(), |_| false);
+        (run.student_end, run.limit) = (Some(Ending::TimedOut), LIMIT);
+        let text = report(&LESSONS[0], &run, &wrong("it does not end", []));
+        assert!(text.contains("It was stopped after 5 s. The device has nothing left"), "{text}");
+        assert!(!text.contains("Why") && !text.contains("knows of"), "{text}");
+    }
 }

@@ -26,9 +26,13 @@ pub fn wrong(what: impl Into<String>, entries: impl IntoIterator<Item = usize>) 
     Err(Wrong { what: what.into(), entries: entries.into_iter().collect() })
 }
 
-/// What a run of a lesson's program comes to.
+/// What a run of a lesson's program comes to. Of a strict run, before which there was one with which nothing was wrong,
+/// it is the end that counts: whatever is late there says nothing of the program.
 pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
     crash(run)?;
+    if run.is_strict() && !lesson.asks_again && ends(lesson, run).is_ok() {
+        return Ok(());
+    }
     (lesson.check)(run)?;
     run.all_went_well(run.student)?;
     rules(lesson, run)?;
@@ -86,7 +90,8 @@ impl Wrong {
     }
 }
 
-/// Why a run does not go on, and what else has failed in it, as `soft-hca explain` has it.
-pub fn explanation(run: &Run) -> String {
-    explain::text(&run.entries)
+/// Why a run does not go on, and what else has failed in it, as `soft-hca explain` has it; nothing if it has nothing
+/// to say, as of an empty record.
+pub fn explanation(run: &Run) -> Option<String> {
+    Some(explain::text(&run.entries)).filter(|text| *text != explain::text(&[]))
 }

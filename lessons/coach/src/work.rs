@@ -117,12 +117,25 @@ impl Work {
 
     fn build_rust(&self, lesson: &Lesson, target: &Path) -> Result<Option<PathBuf>, Error> {
         self.write_manifest()?;
-        let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--release", "--quiet", "--bin", lesson.folder, "--manifest-path"]);
-        cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(target);
+        let mut cargo = self.cargo(lesson, target);
         let status =
             cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         Ok(status.success().then(|| target.join("release").join(lesson.folder)))
+    }
+
+    /// What builds the lesson's program. The first one takes minutes, for all that programs use is built with it: cargo
+    /// shows how far it is then.
+    fn cargo(&self, lesson: &Lesson, target: &Path) -> Command {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--bin", lesson.folder, "--manifest-path"]);
+        cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(target);
+        let is_built = |lesson: &Lesson| target.join("release").join(lesson.folder).is_file();
+        if LESSONS.iter().any(is_built) {
+            cargo.arg("--quiet");
+        } else {
+            eprintln!("building what the lessons' programs use, which takes some minutes, once");
+        }
+        cargo
     }
 }
 
@@ -157,6 +170,18 @@ mod tests {
         work.open(&LESSONS[0], Language::C, false).unwrap();
         work.write_manifest().unwrap();
         assert_eq!(fs::read_to_string(dir.join("Cargo.toml")).unwrap(), manifest);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn only_the_first_program_is_built_with_words() {
+        let dir = std::env::temp_dir().join(format!("learn build {}", std::process::id()));
+        let (work, release) = (Work::at(dir.join("work")), dir.join("release"));
+        let is_quiet = || work.cargo(&LESSONS[2], &dir).get_args().any(|arg| arg == "--quiet");
+        fs::create_dir_all(&release).unwrap();
+        assert!(!is_quiet());
+        fs::write(release.join(LESSONS[0].folder), "").unwrap();
+        assert!(is_quiet());
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -15,6 +15,10 @@
 enum {
     BACKLOG = 8,     /* requests that may wait for a server */
     LOOK = 10000000, /* nanoseconds between two looks at the connection */
+    /* how much later than the word that the peer has hung up a completion may come, in nanoseconds: nothing
+     * promises an order of the two */
+    LATER = 200000000,
+    POLLS = 100, /* meanwhile at least: on a busy machine there may be few in that time */
 };
 
 void failed(const char *verb, int ret, const struct our_options *options)
@@ -247,18 +251,20 @@ struct ibv_wc our_await_completion(const struct our_control *conn)
     struct pollfd end = { .fd = conn->cm_id != NULL ? our_cm_fd(conn) : -1, .events = POLLIN };
     struct ibv_wc work_completion;
     long long looked = now();
-    int is_over = 0;
+    long long over_since = 0;
+    int polls = 0;
 
     while (our_poll_cq(conn, &work_completion) == 0) {
-        if (is_over) {
+        polls += over_since != 0;
+        if (polls >= POLLS && now() - over_since >= LATER) {
             fprintf(stderr, "%s: the peer has hung up\n", conn->options.message);
             exit(EXIT_FAILURE);
         }
-        if (now() - looked >= LOOK) {
+        if (over_since == 0 && now() - looked >= LOOK) {
             looked = now();
-            /* the next event behind the connection's establishment is its end; what came before is in
-             * the queue then */
-            is_over = poll(&end, 1, 0) > 0;
+            /* the next event behind the connection's establishment is its end */
+            if (poll(&end, 1, 0) > 0)
+                over_since = looked;
         }
         sched_yield();
     }

@@ -18,6 +18,7 @@
 //! | [`immediate`] | 32 bits that a message has beside its bytes |
 //! | [`events`] | sleeping until something completes |
 //! | [`channels`] | both channels as descriptors, for poll(2) |
+//! | [`turns`] | what a peer does otherwise in the second run |
 
 pub mod channels;
 pub mod cm_events;
@@ -34,6 +35,7 @@ pub mod serve;
 pub mod shared;
 pub mod stepwise;
 pub mod transfer;
+pub mod turns;
 
 pub use channels::{
     our_cm_fd, our_cq_fd, our_event_client, our_event_server, our_poll_fds, our_set_nonblocking,
@@ -72,3 +74,4 @@ pub use transfer::{
     our_await_completion, our_poll_cq, our_post_recv, our_post_send, our_setup_recv_wr,
     our_setup_send_wr,
 };
+pub use turns::our_is_again;

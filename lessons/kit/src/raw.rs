@@ -71,7 +71,7 @@ pub fn our_raw_server(options: OurOptions) -> OurResult<OurRaw> {
     let listener = TcpListener::bind((OUR_ADDRESS, 0)).map_err(said)?;
     outln!("port {}", listener.local_addr().map_err(said)?.port());
     let (stream, _) = listener.accept().map_err(said)?;
-    our_setup(options, stream)
+    our_setup(options, stream, Which::Last)
 }
 
 /// The client's side; the port is the program's first argument.
@@ -81,17 +81,26 @@ pub fn our_raw_client(options: OurOptions) -> OurResult<OurRaw> {
         errln!("{}: TCP port {port}: {error}", options.message);
         Reported
     })?;
-    our_setup(options, stream)
+    our_setup(options, stream, Which::First)
 }
 
-/// Opens the first device, creates what a queue pair needs and the queue pair, and exchanges the places.
-fn our_setup(options: OurOptions, stream: TcpStream) -> OurResult<OurRaw> {
+/// A device of the list. Where there are two, the sides have different GIDs, as on two hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    First,
+    Last,
+}
+
+/// Opens a device, creates what a queue pair needs and the queue pair, and exchanges the places.
+fn our_setup(options: OurOptions, stream: TcpStream, which: Which) -> OurResult<OurRaw> {
     let mut conn = OurControl::new(options);
+    let mut count = 0;
     errno::set(0);
-    // SAFETY: the library gives a list that ends with null, or null.
-    let list = unsafe { ibv_get_device_list(ptr::null_mut()) };
-    // SAFETY: the first entry is there, be it null.
-    let device = if list.is_null() { ptr::null_mut() } else { unsafe { *list } };
+    // SAFETY: the library gives a list that ends with null, or null, and writes the number of devices.
+    let list = unsafe { ibv_get_device_list(&mut count) };
+    let at = if which == Which::Last { usize::try_from(count - 1).unwrap_or(0) } else { 0 };
+    // SAFETY: the list has so many devices, and an entry behind them, which is null.
+    let device = if list.is_null() { ptr::null_mut() } else { unsafe { *list.add(at) } };
     if device.is_null() {
         return Err(failed("ibv_get_device_list", -1, &options));
     }

@@ -34,6 +34,10 @@ pub fn our_post_recv(conn: &OurControl, work_request: &mut ibv_recv_wr) -> OurRe
 
 /// Time between two looks at the connection.
 const LOOK: Duration = Duration::from_millis(10);
+/// How much later than the word that the peer has hung up a completion may come: nothing promises an order of the two.
+const LATER: Duration = Duration::from_millis(200);
+/// So many polls are made meanwhile at least: on a busy machine there may be few in that time.
+const POLLS: u32 = 100;
 
 /// A work completion, if there is one and its status is good.
 pub fn our_poll_cq(conn: &OurControl) -> OurResult<Option<ibv_wc>> {
@@ -54,19 +58,19 @@ pub fn our_poll_cq(conn: &OurControl) -> OurResult<Option<ibv_wc>> {
 /// The next work completion, if its status is good. Polls until there is one, or until the peer has hung
 /// up and there can be none.
 pub fn our_await_completion(conn: &OurControl) -> OurResult<ibv_wc> {
-    let (mut looked, mut is_over) = (Instant::now(), false);
+    let (mut looked, mut over_since, mut polls) = (Instant::now(), None::<Instant>, 0);
     loop {
         if let Some(work_completion) = our_poll_cq(conn)? {
             return Ok(work_completion);
         }
-        if is_over {
+        polls += u32::from(over_since.is_some());
+        if polls >= POLLS && over_since.is_some_and(|since| since.elapsed() >= LATER) {
             errln!("{}: the peer has hung up", conn.options.message);
             return Err(Reported);
         }
-        if looked.elapsed() >= LOOK {
+        if over_since.is_none() && looked.elapsed() >= LOOK {
             looked = Instant::now();
-            // What came before the end is in the queue when this says so.
-            is_over = our_is_disconnected(conn);
+            over_since = our_is_disconnected(conn).then_some(looked);
         }
         std::thread::yield_now();
     }

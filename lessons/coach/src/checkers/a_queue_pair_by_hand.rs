@@ -1,11 +1,16 @@
 //! A queue pair that went through its states with what the peer has told, and sent nothing too early.
 
-use soft_hca_record::arguments::{qp, text, value};
+use soft_hca_record::arguments::{number, qp, text, value};
 use soft_hca_record::entry::Call;
 use soft_hca_record::value::{Name, Value};
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
+
+/// What the student's program sends, and begins with in its buffer.
+const TEXT: &str = "by hand";
+/// What the peer answers.
+const ANSWER: &str = "so it was";
 
 /// A change to a state, if the process has made it.
 fn change<'r>(run: &'r Run, process: u32, state: &str) -> Option<At<'r, Call>> {
@@ -19,6 +24,54 @@ fn psn(call: &Call, name: &str) -> Option<u64> {
         Value::Number(psn) => u64::try_from(*psn).ok(),
         _ => None,
     }
+}
+
+/// The bytes of a `path_mtu`.
+fn bytes(call: &Call) -> Option<u32> {
+    text(&call.args, "path_mtu")?.rsplit('_').next()?.parse().ok()
+}
+
+/// The packets get to the peer, and are not too long for it.
+fn is_way(mine: At<'_, Call>, theirs: At<'_, Call>) -> Verdict {
+    // Each side has the other's GID, and they have a device each.
+    if text(&mine.1.args, "dgid") == text(&theirs.1.args, "dgid") {
+        return wrong(
+            "your dgid is your own GID: the packets go to your own device, and not to the peer's",
+            [mine.0, theirs.0],
+        );
+    }
+    if number(&mine.1.args, "hop_limit") == Some(0) {
+        return wrong(
+            "your hop_limit is 0: a packet with that is thrown away by whoever gets it, if it is sent at all",
+            [mine.0],
+        );
+    }
+    if let (Some(my), Some(its)) = (bytes(mine.1), bytes(theirs.1)) {
+        if my > its {
+            return wrong(
+                format!(
+                    "your path_mtu is {my}, and the peer's {its}: it throws away what is longer"
+                ),
+                [mine.0, theirs.0],
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Has the program shown its buffer before the answer was in it? The answer comes some time after the message.
+fn is_shown_late(run: &Run, received: Option<usize>) -> Verdict {
+    let has = |text| run.student_said.iter().any(|line| line.contains(text));
+    if has(TEXT) && !has(ANSWER) {
+        return wrong(
+            format!(
+                "your program has printed {TEXT:?}, which was in its buffer before: the answer is there when \
+                 the completion of the receive is"
+            ),
+            received,
+        );
+    }
+    Ok(())
 }
 
 /// The lesson's checker.
@@ -38,8 +91,8 @@ pub fn check(run: &Run) -> Verdict {
     let [Some(its_rtr), Some(its_rts)] = its else {
         return wrong("the peer's queue pair was not brought up", []);
     };
-    let (dest, number) = (qp(&rtr.1.args, "dest_qp_num"), qp(&its_rtr.1.args, "qp"));
-    if dest != number {
+    is_way(rtr, its_rtr)?;
+    if qp(&rtr.1.args, "dest_qp_num") != qp(&its_rtr.1.args, "qp") {
         return wrong("your dest_qp_num is not the number of the peer's queue pair", [rtr.0]);
     }
     for (mine, my_psn, theirs, their_psn, what) in [
@@ -64,8 +117,9 @@ pub fn check(run: &Run) -> Verdict {
         );
     }
     run.is_complete(send)?;
-    match run.receives(run.student).first() {
-        Some((index, _)) => run.is_received(*index),
-        None => wrong("no receive was posted for the answer", []),
-    }
+    let Some((index, _)) = run.receives(run.student).first().copied() else {
+        return wrong("no receive was posted for the answer", []);
+    };
+    run.is_received(index)?;
+    is_shown_late(run, run.request(index).received)
 }

@@ -29,24 +29,47 @@ pub fn check(run: &Run) -> Verdict {
             );
         }
     }
-    let Some(fits) = requests.first() else {
+    if requests.is_empty() {
         return wrong("no request for a connection was fetched", []);
-    };
-    let too_long = requests.get(1);
-    if let Some((reject, _)) = fits.reject {
+    }
+    // In the second run they come the other way round.
+    let [fits, too_long] = if run.is_strict() { [1, 0] } else { [0, 1] };
+    let (fits, too_long) = (requests.get(fits), requests.get(too_long));
+    if let Some((reject, _)) = fits.and_then(|request| request.reject) {
         if let Some((accept, _)) = too_long.and_then(|request| request.accept) {
+            let why = match run.is_strict() {
+                false => "are their numbers read in network byte order?",
+                true => {
+                    "they come in another order than before, and only what they say tells who fits"
+                }
+            };
             return wrong(
-                "the client whose messages fit was refused, and the one whose messages are too long was \
-                 accepted: are their numbers read in network byte order?",
+                format!(
+                    "the client whose messages fit was refused, and the one whose messages are too long was \
+                     accepted: {why}"
+                ),
                 [reject, accept],
             );
         }
+        let why = match run.is_strict() {
+            false => "if it wants to send more than there is room for, it is told how many it may",
+            true => "they have as many bytes as there is room for, and not more",
+        };
         return wrong(
-            "a client was refused whose messages fit: if it wants to send more than there is room for, it \
-             is told how many it may",
-            [fits.fetched, reject],
+            format!("a client was refused whose messages fit: {why}"),
+            fits.map(|request| request.fetched).into_iter().chain([reject]),
         );
     }
+    if let (None, Some((accept, _))) = (fits, too_long.and_then(|request| request.accept)) {
+        return wrong(
+            "a client was accepted whose messages are too long for the receives: it comes first this time, and only \
+             what it says tells that",
+            [accept],
+        );
+    }
+    let Some(fits) = fits else {
+        return wrong("the second client's request was not fetched", []);
+    };
     let Some(accept) = fits.accept else {
         return wrong("a request was not answered by rdma_accept or rdma_reject", [fits.fetched]);
     };

@@ -7,10 +7,13 @@ use soft_hca_record::reason::Reason;
 
 use crate::facts::{Run, SIGNALED};
 use crate::steps::{Step, is_received, steps};
-use crate::verdict::{Verdict, wrong};
+use crate::verdict::{Verdict, Wrong, wrong};
 
 /// How many the program sends.
 const MESSAGES: u64 = 100;
+
+/// So many messages beyond the credits are no slip.
+const MANY: usize = 4;
 
 /// What the program knows at a step.
 #[derive(Debug, Default)]
@@ -36,8 +39,9 @@ pub fn check(run: &Run) -> Verdict {
     let first = receives.iter().filter(|(index, _)| *index < accepted).count() as u64;
     let mut known = Known { told: first, ..Known::default() };
     let mut most = 0;
-    for step in steps(run, run.student) {
-        known.goes_on(run, step)?;
+    let steps = steps(run, run.student);
+    for (at, step) in steps.iter().enumerate() {
+        known.goes_on(run, *step).map_err(|wrong| known.explained(wrong, &steps[at..]))?;
         most = most.max(known.under_way.len() as u64);
     }
     are_credits_taken(run)?;
@@ -70,6 +74,21 @@ pub fn check(run: &Run) -> Verdict {
 }
 
 impl Known {
+    /// A hint behind a sentence about too many messages, where many more follow: a small number of credits is a huge
+    /// one with its bytes the other way round.
+    fn explained(&self, mut wrong: Wrong, ahead: &[Step<'_>]) -> Wrong {
+        let is_credits = |step: &&Step<'_>| match step {
+            Step::Polled { completion, .. } => is_received(completion),
+            Step::Posted(..) => false,
+        };
+        let until = ahead.iter().position(|step| is_credits(&step)).unwrap_or(ahead.len());
+        let posted = ahead[..until].iter().filter(|step| matches!(step, Step::Posted(..))).count();
+        if self.credits.is_some() && self.posted > self.told && posted > MANY {
+            wrong.what += ": are the immediate data read in network byte order?";
+        }
+        wrong
+    }
+
     fn goes_on(&mut self, run: &Run, step: Step<'_>) -> Verdict {
         match step {
             Step::Posted(index, send) => {
@@ -91,8 +110,9 @@ impl Known {
             Step::Polled { index, completion, in_vain } => {
                 let credits = self.told.saturating_sub(self.posted);
                 let is_idle = self.under_way.is_empty() && self.posted < MESSAGES;
-                // Who only looks whether there is more goes on after the first poll in vain.
-                if in_vain && is_idle && credits > 0 {
+                // Who only looks whether there is more goes on after the first poll in vain; in a strict run some
+                // find nothing although there is something.
+                if in_vain && is_idle && credits > 0 && !run.is_strict() {
                     return wrong(
                         format!(
                             "your program waits although it has {credits} credits, messages left and \

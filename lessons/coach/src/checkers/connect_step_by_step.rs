@@ -11,10 +11,15 @@ const ROUTE_RESOLVED: &str = "RDMA_CM_EVENT_ROUTE_RESOLVED";
 /// librdmacm makes `RDMA_CM_EVENT_ESTABLISHED` of it for a client with a queue pair.
 const ESTABLISHED: [&str; 2] = ["RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_ESTABLISHED"];
 
+const DISCONNECTED: &str = "RDMA_CM_EVENT_DISCONNECTED";
+/// What waits by itself on a synchronous id until the connection is there.
+const WAIT: [&str; 3] = ["rdma_resolve_addr", "rdma_resolve_route", "rdma_connect"];
+
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     let events = run.connection_events(run.student);
     let resolve_addr = step(run, "rdma_resolve_addr")?;
+    is_asynchronous(run, &events)?;
     // No call shows what was too early: without a device librdmacm makes none.
     if fetched(&events, &[ADDR_RESOLVED]).is_none() {
         return wrong(
@@ -47,7 +52,34 @@ pub fn check(run: &Run) -> Verdict {
             [sent, established],
         );
     }
-    run.is_complete((sent, send))
+    run.is_complete((sent, send))?;
+    let hung_up = run.done(run.student, "rdma_disconnect").first().map(|(index, _)| *index);
+    match (hung_up, fetched(&events, &[DISCONNECTED])) {
+        (Some(hung_up), None) => wrong(
+            "RDMA_CM_EVENT_DISCONNECTED was never fetched: rdma_disconnect, too, only begins",
+            [hung_up],
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The events are fetched by the program, not by the calls themselves, which wait for them where an id has no event
+/// channel of the program's.
+fn is_asynchronous(run: &Run, events: &[At<'_, ConnectionEvent>]) -> Verdict {
+    let waits = events.iter().find_map(|(index, event)| {
+        let call = run.called(*index).filter(|call| WAIT.contains(call))?;
+        Some((*index, call, &event.event))
+    });
+    match waits {
+        Some((index, call, event)) => wrong(
+            format!(
+                "{call} has waited for {event} itself: the id is a synchronous one, without an event channel \
+                 of yours"
+            ),
+            [index],
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The first call of that name, be it refused.

@@ -2,29 +2,23 @@
 //! does not see `poll(2)`; it sees who waits elsewhere, which completions nobody takes, and when the queue is
 //! armed.
 
-use std::time::Duration;
-
 use soft_hca_record::entry::{Channel, What};
 
-use crate::checkers::sleep_without_losing::{is_acknowledged, vain_polls};
+use crate::checkers::sleep_without_losing::{
+    is_acknowledged, not_after_arming, not_armed_again, polls_seldom, sleeps_well,
+};
 use crate::facts::Run;
-use crate::verdict::{Verdict, Wrong, wrong};
+use crate::verdict::{Verdict, wrong};
 
 /// More polls that find nothing are not those of a program that sleeps. There are twenty calls, so its polls in
 /// vain after each event are fewer, even if it is woken for each completion.
 const POLLS: u64 = 120;
-/// A pause in which a program would have armed the queue and polled it, had it wanted to.
-const PAUSE: Duration = Duration::from_millis(30);
-
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     has_one_thread(run)?;
     never_waits_for_one(run)?;
     let arms = run.done(run.student, "ibv_req_notify_cq");
-    let vain = vain_polls(run);
-    if vain > POLLS {
-        return wrong(format!("your program polls {vain} times in vain: it does not sleep"), []);
-    }
+    polls_seldom(run, POLLS)?;
     let arms: Vec<usize> = arms.iter().map(|(index, _)| *index).collect();
     if arms.is_empty() {
         return wrong(
@@ -103,65 +97,6 @@ fn nothing_is_left(run: &Run, arms: &[usize]) -> Verdict {
 
 fn is_failed(completion: &soft_hca_record::entry::Completion) -> bool {
     completion.status != "IBV_WC_SUCCESS"
-}
-
-fn not_armed_again(entries: Vec<usize>) -> Wrong {
-    let what = "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and what comes \
-                later makes none";
-    Wrong { what: what.to_owned(), entries }
-}
-
-fn not_after_arming(entries: Vec<usize>) -> Wrong {
-    let what = "what is in the queue when it is armed makes no event: poll after arming, until nothing is \
-                left, and then sleep";
-    Wrong { what: what.to_owned(), entries }
-}
-
-/// Is the queue armed when a completion comes after a pause, and was it polled since it was armed? A
-/// program that does not was woken by something else, or was lucky.
-fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
-    let polls = polls(run);
-    let (mut pauses, mut unarmed, mut unpolled) = (0, Vec::new(), Vec::new());
-    let mut last = 0;
-    for (next, _) in run.completions(run.student) {
-        let (before, came) = (run.entries[last].t, run.entries[next].t);
-        if Duration::from_nanos(came.saturating_sub(before)) >= PAUSE {
-            pauses += 1;
-            match arms.iter().rfind(|arm| (last..next).contains(*arm)) {
-                None => unarmed.push([last, next]),
-                Some(arm) => {
-                    let armed = run.entries[*arm].t;
-                    if !polls.iter().any(|t| (armed..came).contains(t)) {
-                        unpolled.push([*arm, next]);
-                    }
-                }
-            }
-        }
-        last = next;
-    }
-    // A machine that is busy elsewhere may stop the program in between, but not each time.
-    match (unarmed.first(), unpolled.first()) {
-        (Some(first), _) if 2 * unarmed.len() > pauses => Err(not_armed_again(first.to_vec())),
-        (_, Some(first)) if 2 * unpolled.len() > pauses => Err(not_after_arming(first.to_vec())),
-        _ => Ok(()),
-    }
-}
-
-/// Times at which the program has polled: of polls in vain in a row the first and the last.
-fn polls(run: &Run) -> Vec<u64> {
-    let own = run.entries.iter().filter(|entry| entry.process == run.student);
-    let times = own.filter_map(|entry| match &entry.what {
-        What::Polled(polled) => {
-            let found = (polled.found > 0).then_some(entry.t);
-            Some([
-                found,
-                polled.empty.map(|empty| empty.first),
-                polled.empty.map(|empty| empty.last),
-            ])
-        }
-        _ => None,
-    });
-    times.flatten().flatten().collect()
 }
 
 fn has_one_thread(run: &Run) -> Verdict {

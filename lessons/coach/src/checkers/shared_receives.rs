@@ -32,6 +32,7 @@ pub fn check(run: &Run) -> Verdict {
             [],
         );
     }
+    is_limit(run)?;
     events(run)?;
     never_empty(run)?;
     answers(run)?;
@@ -78,6 +79,23 @@ fn limits(run: &Run) -> Vec<usize> {
     let armed =
         calls.filter(|(_, call)| arguments::number(&call.args, "srq_limit").unwrap_or(0) > 0);
     armed.map(|(index, _)| index).collect()
+}
+
+/// The event is worth something: it does not come with each message.
+fn is_limit(run: &Run) -> Verdict {
+    for (index, call) in run.done(run.student, "ibv_modify_srq") {
+        let limit = arguments::number(&call.args, "srq_limit").unwrap_or(0);
+        if limit >= RECEIVES as u64 {
+            return wrong(
+                format!(
+                    "the limit is {limit}, and there are {RECEIVES} receives: fewer are left after each message, so \
+                     that each makes an event"
+                ),
+                [index],
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Where it was reached.

@@ -1,11 +1,15 @@
 //! The program sleeps while there is nothing: the queue is armed before each sleep, looked at after each
 //! arming, and every event acknowledged.
 
+use std::time::Duration;
+
 use soft_hca_record::entry::{Channel, What};
 
 use crate::facts::Run;
-use crate::verdict::{Verdict, wrong};
+use crate::verdict::{Verdict, Wrong, wrong};
 
+/// A pause in which a program would have armed the queue and polled it, had it wanted to.
+const PAUSE: Duration = Duration::from_millis(30);
 /// More polls that find nothing are not those of a program that sleeps: each event has one, and some more
 /// for a program that looks again.
 const POLLS: u64 = 200;
@@ -13,17 +17,45 @@ const POLLS: u64 = 200;
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     is_armed(run)?;
-    let vain = vain_polls(run);
-    if run.calls(run.student, "ibv_req_notify_cq").is_empty() {
+    let arms = run.done(run.student, "ibv_req_notify_cq");
+    if arms.is_empty() {
+        let vain = vain_polls(run);
         return wrong(
             format!("your program never sleeps: it polls {vain} times in vain, and arms nothing"),
             [],
         );
     }
-    if vain > POLLS {
-        return wrong(format!("your program polls {vain} times in vain: it does not sleep"), []);
-    }
+    polls_seldom(run, POLLS)?;
+    let arms: Vec<usize> = arms.iter().map(|(index, _)| *index).collect();
+    // A program that looks at the channel now and then would hide what it loses.
+    sleeps_well(run, &arms)?;
     is_acknowledged(run)
+}
+
+/// No more polls than so many have found nothing.
+pub fn polls_seldom(run: &Run, most: u64) -> Verdict {
+    let vain = vain_polls(run);
+    if vain <= most {
+        return Ok(());
+    }
+    let entries = run.entries.iter().enumerate().filter(|(_, entry)| entry.process == run.student);
+    let mut waits = entries
+        .filter(|(_, entry)| matches!(entry.what, What::Wait { on: Channel::Completion, .. }));
+    match waits.next() {
+        Some((wait, _)) => wrong(
+            format!(
+                "your program polls {vain} times in vain, although it sleeps at times: behind an event it has to \
+                 poll until nothing is left, and then to sleep again"
+            ),
+            [wait],
+        ),
+        None => wrong(
+            format!(
+                "your program polls {vain} times in vain: it does not sleep, or not until something has come"
+            ),
+            [],
+        ),
+    }
 }
 
 /// Were all events of the queue acknowledged when it was destroyed?
@@ -43,7 +75,7 @@ pub fn is_acknowledged(run: &Run) -> Verdict {
 }
 
 /// So many of the program's polls have found nothing.
-pub fn vain_polls(run: &Run) -> u64 {
+fn vain_polls(run: &Run) -> u64 {
     let own = run.entries.iter().filter(|entry| entry.process == run.student);
     let vain = own.map(|entry| match &entry.what {
         What::Polled(polled) => polled.empty.map_or(0, |empty| empty.count),
@@ -80,4 +112,73 @@ fn unarmed(wait: usize) -> Verdict {
         "your program waits for an event of a queue that is not armed: ibv_req_notify_cq arms it for one event",
         [wait],
     )
+}
+
+/// The queue was not armed when something came that nobody was woken for.
+pub fn not_armed_again(entries: Vec<usize>) -> Wrong {
+    let what = "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and what comes \
+                later makes none";
+    Wrong { what: what.to_owned(), entries }
+}
+
+/// The queue was armed and not looked at after that.
+pub fn not_after_arming(entries: Vec<usize>) -> Wrong {
+    let what = "what is in the queue when it is armed makes no event: poll after arming, until nothing is \
+                left, and then sleep";
+    Wrong { what: what.to_owned(), entries }
+}
+
+/// Is the queue armed when a completion comes after a pause, and was it polled since it was armed? A
+/// program that does not was woken by something else, or was lucky.
+pub fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
+    let polls = polls(run);
+    let (mut pauses, mut unarmed, mut unpolled) = (0, Vec::new(), Vec::new());
+    let mut last = 0;
+    for (next, _) in run.completions(run.student) {
+        let (before, came) = (run.entries[last].t, run.entries[next].t);
+        if Duration::from_nanos(came.saturating_sub(before)) >= PAUSE {
+            pauses += 1;
+            match arms.iter().rfind(|arm| (last..next).contains(*arm)) {
+                None => unarmed.push(made_no_event(run, arms, next)),
+                Some(arm) => {
+                    let armed = run.entries[*arm].t;
+                    if !polls.iter().any(|t| (armed..came).contains(t)) {
+                        unpolled.push([*arm, next]);
+                    }
+                }
+            }
+        }
+        last = next;
+    }
+    // A machine that is busy elsewhere may stop the program in between, but not each time.
+    match (unarmed.first(), unpolled.first()) {
+        (Some(first), _) if 2 * unarmed.len() > pauses => Err(not_armed_again(first.clone())),
+        (_, Some(first)) if 2 * unpolled.len() > pauses => Err(not_after_arming(first.to_vec())),
+        _ => Ok(()),
+    }
+}
+
+/// Why a completion makes no event: the last arming before it, and what that has made its event of.
+fn made_no_event(run: &Run, arms: &[usize], completion: usize) -> Vec<usize> {
+    let arm = arms.iter().rfind(|arm| **arm < completion).copied();
+    let completions = run.completions(run.student).into_iter().map(|(index, _)| index);
+    let spent = arm.and_then(|arm| completions.clone().find(|index| *index > arm));
+    arm.into_iter().chain(spent.filter(|spent| *spent < completion)).chain([completion]).collect()
+}
+
+/// Times at which the program has polled: of polls in vain in a row the first and the last.
+fn polls(run: &Run) -> Vec<u64> {
+    let own = run.entries.iter().filter(|entry| entry.process == run.student);
+    let times = own.filter_map(|entry| match &entry.what {
+        What::Polled(polled) => {
+            let found = (polled.found > 0).then_some(entry.t);
+            Some([
+                found,
+                polled.empty.map(|empty| empty.first),
+                polled.empty.map(|empty| empty.last),
+            ])
+        }
+        _ => None,
+    });
+    times.flatten().flatten().collect()
 }

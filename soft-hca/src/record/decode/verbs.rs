@@ -322,6 +322,7 @@ fn modify_qp(objects: &Objects<'_>, asked: &request::ModifyQp) -> Vec<Named> {
         (QpAttrMask::QKEY, named("qkey", format!("{:#x}", asked.qkey))),
         (QpAttrMask::AV, named("dgid", gid(asked.dest.dgid))),
         (QpAttrMask::AV, named("sgid_index", asked.dest.sgid_index)),
+        (QpAttrMask::AV, named("hop_limit", asked.dest.hop_limit)),
         (QpAttrMask::PATH_MTU, named("path_mtu", constant("IBV_", mtu::name(path_mtu), path_mtu))),
         (QpAttrMask::DEST_QPN, named("dest_qp_num", Name::Qp(asked.dest_qp_num))),
         (QpAttrMask::RQ_PSN, named("rq_psn", Name::Psn(asked.rq_psn))),

@@ -99,7 +99,7 @@ impl Program {
 
     fn of(device: Device) -> Self {
         let device = Arc::new(device);
-        let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+        let fabric = Fabric::new(vec![Arc::clone(&device)], || 0).unwrap();
         let mut program = Self { fabric, file: UverbsFile::new(1, 1, device) };
         let context = program.ask(command::GET_CONTEXT, 8, &[]).unwrap();
         assert_eq!(context[4..8], [3, 0, 0, 0]);

@@ -312,6 +312,10 @@ entry! {
         pub dlid_path_bits: AtomicU32,
         /// As [`Qp::packet_octets`].
         pub packet_octets: AtomicU32,
+        /// Number of the port that it begins at.
+        pub port: AtomicU32,
+        /// Index of the source GID.
+        pub sgid_index: AtomicU32,
         /// Source GID, as the index meant when the handle was created.
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
@@ -348,6 +352,8 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub ahs_used: AtomicU32,
     /// The number of the recording, 0 while nobody records. See `engine::traced`.
     pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.

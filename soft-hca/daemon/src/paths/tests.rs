@@ -329,6 +329,15 @@ fn each_port_keeps_what_was_counted_there() {
 }
 
 #[test]
+fn messages_are_as_long_as_the_port_says() {
+    let pair = Connection::new();
+    let port = &pair.fabric.devices[0].ports[0];
+    pair.fabric.describe_path(pair.a);
+    let limit = pair.fabric.arena.qps[pair.a].max_message.load(Acquire);
+    assert_eq!((limit, port.max_message), (1 << 30, 1 << 30));
+}
+
+#[test]
 fn packets_have_what_their_path_needs() {
     let pair = Connection::new();
     let port = &pair.fabric.devices[0].ports[0];

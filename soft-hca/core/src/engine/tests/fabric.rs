@@ -274,6 +274,7 @@ impl World {
             (&qp.max_send_sge, 19),
             (&qp.max_recv_sge, 5),
             (&qp.max_inline, 304),
+            (&qp.max_message, 1 << 31),
             (&qp.access, ALL),
             (&qp.path_mtu, 3),
             (&qp.timeout, 14),

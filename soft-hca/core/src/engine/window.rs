@@ -63,7 +63,7 @@ impl<'a> Actor<'a> {
     ) -> Result<(), RequestError> {
         if !self.can_invalidate(&requester.owner, wqe.imm) {
             let cause = Cause::Window { side: MemorySide::Local, key: wqe.imm };
-            return Err(CheckError::new(wc_status::MALFORMED, cause).into());
+            return Err(CheckError::new(wc_status::INVALIDATE, cause).into());
         }
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.

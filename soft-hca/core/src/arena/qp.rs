@@ -83,6 +83,8 @@ entry! {
         pub consumed: AtomicU32,
         /// The program's name for that receive.
         pub consumed_wr_id: AtomicU64,
+        /// 1: one of its completions was lost, and its program was told of that.
+        pub completion_lost: AtomicU32,
         /// Bytes of inline data, at most.
         pub max_inline: AtomicU32,
 

@@ -22,8 +22,15 @@ pub const MULTIARCH: &str = if cfg!(target_arch = "x86_64") {
 pub const VERBS: &str = "libibverbs.so.1";
 
 /// The private ABIs that releases of rdma-core have had (`IBVERBS_PABI_VERSION` in its `CMakeLists.txt`).
-const RELEASES: [(u32, &str); 6] =
-    [(33, "33"), (34, "34 to 56"), (57, "57 and 58"), (59, "59 to 63"), (64, "64"), (65, "65")];
+const RELEASES: [(u32, &str); 7] = [
+    (25, "25 to 32"),
+    (33, "33"),
+    (34, "34 to 56"),
+    (57, "57 and 58"),
+    (59, "59 to 63"),
+    (64, "64"),
+    (65, "65"),
+];
 
 /// The releases of rdma-core with a private ABI; `None` if they are not known.
 pub fn releases(abi: u32) -> Option<&'static str> {

@@ -11,6 +11,7 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
 use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
+use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
 
 use crate::device::Device;
@@ -214,6 +215,11 @@ impl Host for CmHost<'_> {
 
     fn knows_neighbour(&self, own: IpAddr, to: IpAddr) -> bool {
         self.fabric.roce.knows_neighbour(own, to)
+    }
+
+    fn has_heard(&self, qpn: Qpn) -> bool {
+        let qp = self.fabric.arena.qp(qpn.get());
+        qp.is_some_and(|qp| qp.received.load().sends > 0)
     }
 
     fn path_mtu(&self, own: IpAddr) -> u8 {

@@ -156,6 +156,7 @@ impl Fabric {
         qp.port.store(device.index as u32 * 8 + u32::from(path.port_num), Release);
         if let Ok(port) = device.port(path.port_num) {
             qp.packet_octets.store(packet_octets(port, &path.dest), Release);
+            qp.max_message.store(port.max_message, Release);
         }
     }
 

@@ -52,7 +52,7 @@ mod tests {
 
     /// A fabric with a channel and a queue that reports there; the channel's index and generation.
     fn fabric() -> (Fabric, (u32, u32)) {
-        let mut fabric = Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], 0).unwrap();
+        let mut fabric = Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], || 0).unwrap();
         let (channel, generation, _) = fabric.new_channel(OWNER).unwrap();
         let object = CqObject { file: 1, user_handle: 0, channel: Some((channel, generation)) };
         let cq = fabric.take_cq(object).unwrap();

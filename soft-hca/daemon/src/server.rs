@@ -78,7 +78,7 @@ pub fn run(
     let addresses = link::link_addresses(config.link.as_ref());
     let devices = device::devices(&config.devices, device::node_guid(&config.dir), &addresses);
     let devices = devices.into_iter().map(Arc::new).collect();
-    let mut daemon = Daemon::new(devices, system::random())?;
+    let mut daemon = Daemon::new(devices, system::random)?;
     daemon.dir.clone_from(&config.dir);
     // Before there is another thread.
     daemon.start_counters()?;
@@ -141,12 +141,12 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn new(
         devices: Vec<Arc<Device>>,
-        identity: u64,
+        random: fn() -> u64,
     ) -> std::result::Result<Self, Error> {
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
             dir: PathBuf::new(),
-            fabric: Fabric::new(devices, identity).map_err(because("cannot create the arena"))?,
+            fabric: Fabric::new(devices, random).map_err(because("cannot create the arena"))?,
             files: Files::default(),
             cm: ucma::Cm::new(),
             rescheduled: Deadlines::default(),

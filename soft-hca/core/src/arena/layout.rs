@@ -72,14 +72,18 @@ pub fn qp_index(qpn: u32, base: u32) -> Option<usize> {
 /// The part of a region's or window's key that its user may choose (IBTA 10.6).
 pub const KEY_VARIANT: u32 = 0xff;
 
-/// The key of the region or window with an index.
-pub fn key(index: usize, variant: u32) -> u32 {
-    (index as u32 + 1) << 8 | variant & KEY_VARIANT
+/// Values of [`Arena::key_base`]: with none of them a key is 0, which is no key, or has all bits set.
+pub const KEY_BASES: u32 = (1 << 24) - 1 - MAX_MRS as u32;
+
+/// The key of the region or window with an index, with [`Arena::key_base`].
+pub fn key(index: usize, variant: u32, base: u32) -> u32 {
+    (index as u32 + 1 + base % KEY_BASES) << 8 | variant & KEY_VARIANT
 }
 
-/// The index of the region or window with a key, if it can be one's.
-pub fn key_index(key: u32) -> Option<usize> {
-    (key >> 8).checked_sub(1).map(|index| index as usize)
+/// The index of the region or window with a key, if it can be one's; see [`Arena::key_base`].
+pub fn key_index(key: u32, base: u32) -> Option<usize> {
+    let number = (key >> 8).checked_sub(base)?;
+    number.checked_sub(1).map(|index| index as usize)
 }
 
 /// Bytes of address space for rings. The memory is sparse: only what is touched exists.
@@ -316,6 +320,10 @@ entry! {
         pub dlid_path_bits: AtomicU32,
         /// As [`Qp::packet_octets`].
         pub packet_octets: AtomicU32,
+        /// Number of the port that it begins at.
+        pub port: AtomicU32,
+        /// Index of the source GID.
+        pub sgid_index: AtomicU32,
         /// Source GID, as the index meant when the handle was created.
         pub sgid: [AtomicU8; 16],
         /// Destination GID.
@@ -352,6 +360,8 @@ pub struct Arena {
     pub cqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub srqs_used: AtomicU32,
+    /// See [`Arena::qps_used`].
+    pub ahs_used: AtomicU32,
     /// The number of the recording, 0 while nobody records. See `engine::traced`.
     pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.
@@ -361,6 +371,9 @@ pub struct Arena {
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,
+    /// Where the keys of regions and windows begin, in entries: the fabric's own choice, so that nobody
+    /// guesses a key.
+    pub key_base: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
@@ -489,8 +502,15 @@ impl Arena {
     }
 
     /// The region or window with this key, if there is one.
+    #[inline]
     pub fn mr(&self, key: u32) -> Option<&Mr> {
-        self.mrs.get(key_index(key)?).filter(|mr| mr.live.load(Acquire) == key)
+        self.mrs.get(self.key_index(key)?).filter(|mr| mr.live.load(Acquire) == key)
+    }
+
+    /// The index of the region or window with a key, if it can be one's.
+    #[inline]
+    pub fn key_index(&self, key: u32) -> Option<usize> {
+        key_index(key, self.key_base.load(Relaxed))
     }
 
     /// Releases every lock that a dead process has left behind. Only the daemon calls this.

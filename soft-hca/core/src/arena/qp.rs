@@ -83,6 +83,8 @@ entry! {
         pub consumed: AtomicU32,
         /// The program's name for that receive.
         pub consumed_wr_id: AtomicU64,
+        /// 1: one of its completions was lost, and its program was told of that.
+        pub completion_lost: AtomicU32,
         /// Bytes of inline data, at most.
         pub max_inline: AtomicU32,
 
@@ -103,6 +105,8 @@ entry! {
         /// Octets that every packet has around its payload, but for the headers of some: LRH and GRH
         /// or Ethernet, IP and UDP; BTH and ICRC. The daemon knows them by the path.
         pub packet_octets: AtomicU32,
+        /// Bytes that one message may have (`max_msg_sz` of its port).
+        pub max_message: AtomicU32,
         /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
         pub timeout: AtomicU32,
         /// Retries after a timeout.

@@ -16,6 +16,7 @@ use crate::engine::cause::{Cause, Lost, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, ScatterError};
+use crate::engine::memory::Owner;
 use crate::engine::remote::RemoteDatagram;
 use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, too_long};
 use crate::engine::responder::ReceiveCompletion;
@@ -23,7 +24,7 @@ use crate::engine::segments::{Memory, Region, SegmentList};
 use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::Packets;
 use crate::engine::{Actor, LINK, Route, process_memory};
-use crate::uapi::rxe::SendWqe;
+use crate::uapi::rxe::{AddressVector, SendWqe};
 use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag};
 
 /// Bytes that a datagram's receive has before the payload.
@@ -73,6 +74,17 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     grh
 }
 
+/// Whether an address handle is there that was created with an address vector.
+fn is_made_with(ah: &Ah, vector: &AddressVector) -> bool {
+    ah.live.load(Acquire) != 0
+        && ah.port.load(Acquire) == vector.port.into()
+        && ah.sgid_index.load(Acquire) == vector.sgid_index.into()
+        && load(&ah.dgid) == vector.dgid
+        && ah.hop_limit.load(Acquire) == vector.hop_limit.into()
+        && ah.traffic_class.load(Acquire) == vector.traffic_class.into()
+        && ah.flow_label.load(Acquire) == vector.flow_label
+}
+
 /// What a queue pair does with a datagram that is for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
@@ -109,7 +121,7 @@ impl<'a> Actor<'a> {
         let mut delivery = Delivery::Dropped(None);
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
-        let ah = self.address(requester, target.ah);
+        let ah = self.address(&requester.owner, wqe);
         let ah = ah.ok_or_else(|| CheckError::malformed(MalformedWqe::AddressHandle))?;
         let limit = mtu::bytes(ah.mtu.load(Acquire));
         if length > limit {
@@ -228,13 +240,20 @@ impl<'a> Actor<'a> {
         if sent { Ok(()) } else { Err(RequestError::Busy) }
     }
 
-    /// The address handle with a number, if the requester may use it.
-    fn address(&self, requester: &Requester<'_>, number: u32) -> Option<&'a Ah> {
-        let ah = self.arena.ahs.get((number as usize).checked_sub(1)?)?;
-        let is_ours = ah.live.load(Acquire) == number
-            && ah.proc.load(Acquire) as usize == requester.owner.proc
-            && ah.pd.load(Acquire) == requester.owner.pd;
-        is_ours.then_some(ah)
+    /// The address handle that a request names, if its owner may use it: by number or, from a provider
+    /// that does not know numbers, by what it was created with (`rxe_av.c`, `rxe_get_av`).
+    pub(super) fn address(&self, owner: &Owner, wqe: &SendWqe<'_>) -> Option<&'a Ah> {
+        let is_ours = |ah: &Ah| {
+            ah.proc.load(Acquire) as usize == owner.proc && ah.pd.load(Acquire) == owner.pd
+        };
+        let Some(index) = (wqe.datagram().ah as usize).checked_sub(1) else {
+            let vector = wqe.address_vector();
+            let used = (self.arena.ahs_used.load(Acquire) as usize).min(self.arena.ahs.len());
+            let mut handles = self.arena.ahs[..used].iter();
+            return handles.find(|ah| is_ours(ah) && is_made_with(ah, &vector));
+        };
+        let ah = self.arena.ahs.get(index)?;
+        (ah.live.load(Acquire) as usize == index + 1 && is_ours(ah)).then_some(ah)
     }
 
     /// Adds the payload to `segments`, in our own memory, as the header is: in the daemon, it has

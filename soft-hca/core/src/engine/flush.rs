@@ -54,11 +54,17 @@ impl<'a> Actor<'a> {
 
 impl Actor<'_> {
     /// A queue pair fails whose completion was lost: its completion queue is overrun (IBTA 11.6.3,
-    /// "local work queue catastrophic error"). The caller holds no lock.
+    /// "local work queue catastrophic error"). Its program is told once, also where the queue pair is in
+    /// the error state already: the completion that was to say so may be the one that was lost. The
+    /// caller holds no lock.
     pub(super) fn fail_overrun(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
-        if set_error(qp, qpn, can_fail, deferred) {
+        let fails = set_error(qp, qpn, can_fail, deferred);
+        let is_failed = fails || qp.state.load(Acquire) == state::ERR;
+        if is_failed && qp.completion_lost.swap(1, AcqRel) == 0 {
             deferred.raised.push(Async::QpFatal(qpn));
+        }
+        if fails {
             deferred.failed_peers.push(qpn);
             self.flush_receives(qp, qpn, deferred);
         }

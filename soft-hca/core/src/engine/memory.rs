@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, Mr, Qp, key_index};
+use crate::arena::{Arena, Mr, Qp};
 use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
@@ -85,7 +85,7 @@ impl Owner {
             return Err(no_access(side, key, (needed, allowed)));
         }
         let index = match mr.kind.load(Acquire) {
-            0 => key_index(key),
+            0 => arena.key_index(key),
             kind if side == MemorySide::Remote => self.region_behind(arena, mr, kind),
             _ => None,
         };

@@ -11,6 +11,7 @@ use zerocopy::IntoBytes;
 use crate::arena::{Ah, Qp, RingPlace};
 use crate::engine::Actor;
 use crate::engine::cursor::SendCursors;
+use crate::engine::memory::Owner;
 use crate::ring::Ring;
 use crate::trace::event::{Element, ReceivePosted, Seen, SendPosted};
 use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
@@ -130,8 +131,8 @@ impl Actor<'_> {
             && !is_local;
         let count = if has_list { (wqe.num_sge as usize).min(wqe.room()) } else { 0 };
         let target = target(wqe, kind);
-        let ah = (wqe.datagram().ah as usize).checked_sub(1).filter(|_| kind == qp_type::UD);
-        let ah = ah.and_then(|index| self.arena.ahs.get(index));
+        let is_datagram = kind == qp_type::UD;
+        let ah = is_datagram.then(|| self.address(&Owner::of(qp, qpn), wqe)).flatten();
         let gid = |ah: &Ah| std::array::from_fn(|index| ah.dgid[index].load(Acquire));
         let is_write = wqe.opcode == opcode::ATOMIC_WRITE;
         let event = SendPosted {

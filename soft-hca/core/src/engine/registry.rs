@@ -25,6 +25,8 @@ pub(super) const GATHER: u32 = 0;
 pub struct Registry {
     /// The process that it is about; `None`: about all of them.
     of: Option<usize>,
+    /// What keys begin with (`Arena::key_base`), which others can change in the arena.
+    key_base: u32,
     /// Regions by their index in the arena.
     regions: RwLock<HashMap<usize, Arc<Entry>>>,
     /// Processes by their index in the arena.
@@ -90,13 +92,13 @@ impl Registered {
 
 impl Registry {
     /// About all processes, for the daemon.
-    pub fn of_all() -> Self {
-        Self { of: None, regions: RwLock::default(), processes: RwLock::default() }
+    pub fn of_all(key_base: u32) -> Self {
+        Self { of: None, key_base, regions: RwLock::default(), processes: RwLock::default() }
     }
 
     /// About process `proc`, which runs this.
-    pub fn of_process(proc: usize) -> Self {
-        Self { of: Some(proc), ..Self::of_all() }
+    pub fn of_process(proc: usize, key_base: u32) -> Self {
+        Self { of: Some(proc), ..Self::of_all(key_base) }
     }
 
     /// Whether it would know of a process.
@@ -106,14 +108,14 @@ impl Registry {
 
     /// A region is registered, and has this key.
     pub fn register(&self, key: u32, region: Registered) {
-        let Some(index) = key_index(key) else { return };
+        let Some(index) = key_index(key, self.key_base) else { return };
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         regions.insert(index, Arc::new(Entry { key, region }));
     }
 
     /// The region with this key is deregistered.
     pub fn deregister(&self, key: u32) -> Option<Retired> {
-        let index = key_index(key)?;
+        let index = key_index(key, self.key_base)?;
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         // Another file of the process may have been given the place already.
         regions.get(&index).filter(|entry| entry.key == key)?;
@@ -172,6 +174,7 @@ mod tests {
 
     const PROC: usize = 5;
     const INDEX: usize = 3;
+    const BASE: u32 = 1000;
     const ADDR: u64 = 0x1000;
 
     fn registered(access: u32) -> Registered {
@@ -185,8 +188,8 @@ mod tests {
 
     #[test]
     fn bounds_rights_and_owners_count() {
-        let registry = Registry::of_all();
-        registry.register(key(INDEX, 1), registered(access::LOCAL_WRITE));
+        let registry = Registry::of_all(BASE);
+        registry.register(key(INDEX, 1, BASE), registered(access::LOCAL_WRITE));
         for (part, is_within) in [
             ((ADDR, 100), true),
             ((ADDR + 99, 1), true),
@@ -201,24 +204,24 @@ mod tests {
                 assert!(!is_held(&registry, PROC + 1, part, is_written), "{part:?}");
             }
         }
-        registry.register(key(INDEX, 2), registered(access::REMOTE_READ));
+        registry.register(key(INDEX, 2, BASE), registered(access::REMOTE_READ));
         assert!(is_held(&registry, PROC, (ADDR, 1), false));
         assert!(!is_held(&registry, PROC, (ADDR, 1), true));
     }
 
     #[test]
     fn the_whole_address_space_is_a_region() {
-        let registry = Registry::of_all();
+        let registry = Registry::of_all(BASE);
         let all = Registered { addr: 0, length: u64::MAX, ..registered(access::LOCAL_WRITE) };
-        registry.register(key(INDEX, 1), all);
+        registry.register(key(INDEX, 1, BASE), all);
         assert!(is_held(&registry, PROC, (u64::MAX - 8, 8), true));
         assert!(is_held(&registry, PROC, (0, 8), true));
     }
 
     #[test]
     fn who_holds_a_region_uses_it() {
-        let registry = Registry::of_all();
-        let (old, new) = (key(INDEX, 1), key(INDEX, 2));
+        let registry = Registry::of_all(BASE);
+        let (old, new) = (key(INDEX, 1, BASE), key(INDEX, 2, BASE));
         registry.register(old, registered(0));
         let part = (Segment { addr: ADDR, length: 8 }, Region::at(INDEX));
         let held = registry.hold_all(PROC, [part], false).unwrap();
@@ -238,7 +241,7 @@ mod tests {
         let segments = [Segment { addr: ADDR, length: 8 }];
         let (ours, theirs) =
             (Memory::unregistered(PROC, &segments), Memory::unregistered(PROC + 1, &segments));
-        let [own, all] = [Registry::of_process(PROC), Registry::of_all()];
+        let [own, all] = [Registry::of_process(PROC, BASE), Registry::of_all(BASE)];
         for (registry, memory, is_allowed) in
             [(&own, ours, true), (&own, theirs, true), (&all, ours, true), (&all, theirs, false)]
         {

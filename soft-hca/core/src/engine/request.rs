@@ -193,8 +193,9 @@ impl<'a> Requester<'a> {
             out.push(segment, region);
             length += u64::from(sge.length);
         }
-        if length > wc_status::MAX_MESSAGE {
-            return Err(too_long(length, wc_status::MAX_MESSAGE));
+        let limit = u64::from(self.qp.max_message.load(Acquire)).min(wc_status::MAX_MESSAGE);
+        if length > limit {
+            return Err(too_long(length, limit));
         }
         Ok(length as u32)
     }

@@ -12,8 +12,9 @@
 //! | the same of a shared queue, UC and UD | none | `LOC_LEN_ERR`, and the queue pair goes on | the specification's |
 //! | `retry_cnt` 7 | `RETRY_EXC_ERR` after 8 tries | - | the specification's; rxe tries for ever |
 //! | `max_rd_atomic` 0, yet a read, atomic or flush | `LOC_QP_OP_ERR` | - | rxe never executes it |
-//! | message over 2 GiB | `LOC_LEN_ERR` | - | the specification's limit |
+//! | message over the port's `max_msg_sz` | `LOC_LEN_ERR` | - | the specification's: what is announced is kept |
 //! | datagram longer than the MTU | `LOC_LEN_ERR` | - | as adapters answer; rxe reports success and sends nothing |
+//! | key to be invalidated by a LOCAL_INV is not valid | `MW_BIND_ERR` | - | the specification's "memory management operation error"; rxe says `LOC_QP_OP_ERR` |
 //! | key to be invalidated is not valid | none: the message has arrived | `MW_BIND_ERR` | the specification's class J; rxe says `REM_INV_REQ_ERR` |
 //! | bad key of a write with immediate data in one packet | `REM_ACCESS_ERR` | `LOC_ACCESS_ERR` | the specification's; rxe says `REM_ACCESS_ERR` |
 //! | flush without a known placement | `REM_INV_REQ_ERR` | - | nothing could be guaranteed; rxe says it has done it |
@@ -44,9 +45,11 @@ pub(super) const RECEIVE_TOO_SMALL: u32 = status::LOC_LEN_ERR;
 pub(super) const TOO_LONG_FOR_RECEIVE: u32 = status::REM_INV_REQ_ERR;
 /// Memory that a write with immediate data names may not be used; at its owner, for the receive.
 pub(super) const RECEIVE_ACCESS: u32 = status::LOC_ACCESS_ERR;
-/// A key that the peer wants to be made invalid is not valid; at its owner, for the receive
-/// ("memory management operation error", IBTA 11.6.2; `qedr` has this status for it, too).
-pub(super) const RECEIVE_INVALIDATE: u32 = status::MW_BIND_ERR;
+/// A key that is to be made invalid is not valid: "memory management operation error" (IBTA 11.6.2),
+/// for which the providers of hns, qedr and bnxt_re have this status.
+pub(super) const INVALIDATE: u32 = status::MW_BIND_ERR;
+/// The same of a key that the peer wants to be made invalid; at its owner, for the receive.
+pub(super) const RECEIVE_INVALIDATE: u32 = INVALIDATE;
 /// The peer breaks off a message that has consumed a receive; for this.
 pub(super) const RECEIVE_BROKEN_OFF: u32 = status::LOC_QP_OP_ERR;
 /// The peer's memory may not be used.

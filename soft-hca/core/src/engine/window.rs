@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::{KEY_VARIANT, Mr, key_index};
+use crate::arena::{KEY_VARIANT, Mr};
 use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
@@ -63,7 +63,7 @@ impl<'a> Actor<'a> {
     ) -> Result<(), RequestError> {
         if !self.can_invalidate(&requester.owner, wqe.imm) {
             let cause = Cause::Window { side: MemorySide::Local, key: wqe.imm };
-            return Err(CheckError::new(wc_status::MALFORMED, cause).into());
+            return Err(CheckError::new(wc_status::INVALIDATE, cause).into());
         }
         self.invalidate(&requester.owner, wqe.imm);
         // Requests that came in before and use the window are done when this lock is free.
@@ -125,7 +125,7 @@ impl<'a> Actor<'a> {
         let refused = |cause| CheckError::memory(side, cause);
         let is_region =
             |mr: &&Mr| mr.proc.load(Acquire) as usize == owner.proc && mr.kind.load(Acquire) == 0;
-        let region = key_index(key).zip(self.arena.mr(key).filter(is_region));
+        let region = self.arena.key_index(key).zip(self.arena.mr(key).filter(is_region));
         let (index, region) = region.ok_or_else(|| refused(Cause::Key { side, key }))?;
         if region.pd.load(Acquire) != owner.pd {
             return Err(refused(Cause::Domain { side, key }));

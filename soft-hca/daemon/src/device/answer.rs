@@ -130,7 +130,7 @@ mod tests {
     fn port_as_rxe_reports_it() {
         let port = Port::rxe(1, &[], &[], 2 << 56).query().to_bytes();
         assert_eq!(port.len(), 40);
-        assert_eq!((word(&port, 0), word(&port, 4), word(&port, 16)), (0x10000, 0x80_0000, 16));
+        assert_eq!((word(&port, 0), word(&port, 4), word(&port, 16)), (0x10000, 1 << 31, 16));
         assert_eq!(port[20..28], [1, 0, 0, 0, 0, 0, 4, 5]);
         assert_eq!(port[30..40], [1, 0, 0, 0, 1, 8, 5, 2, 1, 0]);
     }

@@ -21,6 +21,8 @@ const GID_TABLE_LEN: u16 = 16;
 const HEADERS: u32 = 80;
 /// The same of the connection manager.
 const CONNECTION_HEADERS: u32 = 96;
+/// Bytes of a message: what rxe takes (`RXE_PORT_MAX_MSG_SZ`; before Linux 6.14 rxe took as many and announced 8 MiB).
+const MAX_MESSAGE: u32 = 1 << 31;
 /// MTU of an interface that tells none.
 const USUAL_MTU: u32 = 1500;
 
@@ -151,7 +153,7 @@ impl Port {
             state: PortState::Active,
             phys_state: PhysState::LinkUp,
             cap_flags: 0x0001_0000,
-            max_message: 0x80_0000,
+            max_message: MAX_MESSAGE,
             max_mtu: 5,
             own_mtu: path_mtu(mtu),
             followed: Vec::new(),

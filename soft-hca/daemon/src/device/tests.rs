@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::uapi::nldev;
 use soft_hca_core::uapi::uverbs::command;
@@ -99,7 +99,7 @@ impl Program {
 
     fn of(device: Device) -> Self {
         let device = Arc::new(device);
-        let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+        let fabric = Fabric::new(vec![Arc::clone(&device)], || 0).unwrap();
         let mut program = Self { fabric, file: UverbsFile::new(1, 1, device) };
         let context = program.ask(command::GET_CONTEXT, 8, &[]).unwrap();
         assert_eq!(context[4..8], [3, 0, 0, 0]);
@@ -318,6 +318,27 @@ fn what_is_in_use_is_not_destroyed() {
     program.ask(command::DESTROY_QP, 16, &[(8, pair)]).unwrap();
     destroy_cq(&mut program).unwrap();
     dealloc_pd(&mut program).unwrap();
+}
+
+#[test]
+fn a_region_with_a_window_stays() {
+    let mut program = Program::new();
+    // Of a page, with all rights.
+    let region = [(8, 0x1000), (16, 0x1000), (24, 0x1000), (36, 0x1f)];
+    let mr = program.made(command::REG_MR, 40, &region).unwrap();
+    let bound = |program: &Program, windows| {
+        let mr = &program.fabric.arena.mrs[0];
+        assert_ne!(mr.live.load(Acquire), 0);
+        mr.bound.store(windows, Release);
+    };
+    bound(&program, 2);
+    let dereg = |program: &mut Program| program.ask(command::DEREG_MR, 4, &[(0, mr)]);
+    let refusal = dereg(&mut program).unwrap_err();
+    assert_eq!(refusal, Errno::EINVAL);
+    assert_eq!(refusal.reason(), Some("a memory window is bound to the region"));
+    bound(&program, 0);
+    dereg(&mut program).unwrap();
+    assert_eq!(program.fabric.arena.mrs[0].live.load(Acquire), 0);
 }
 
 #[test]

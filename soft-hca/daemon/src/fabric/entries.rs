@@ -69,7 +69,7 @@ impl Fabric {
     }
 
     pub(crate) fn take_ah(&mut self, object: AhObject) -> Result<usize> {
-        begin(self.ahs.take(object), &self.arena.ahs, None)
+        begin(self.ahs.take(object), &self.arena.ahs, Some(&self.arena.ahs_used))
     }
 
     /// A queue pair becomes member of a group; `ENOMEM` if the group has `max` of them.

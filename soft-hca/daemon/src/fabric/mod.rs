@@ -31,7 +31,7 @@ use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 use crate::process::Processes;
 use crate::table::Table;
 
-use numbers::{Generations, Pds, QpNumbers};
+use numbers::{Generations, Keys, Pds, QpNumbers};
 use rings::Rings;
 use shares::Shares;
 
@@ -67,6 +67,9 @@ pub(crate) struct Fabric {
     /// What ports keep of queue pairs that have left them.
     port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
+    keys: Keys,
+    /// What makes keys that nobody guesses.
+    random: fn() -> u64,
     shares: Shares,
     pds: Pds,
     generations: Generations,
@@ -92,17 +95,18 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 }
 
 impl Fabric {
-    /// A new fabric of these devices with an arena of its own. The numbers of its queue pairs begin
-    /// where `identity` says.
-    pub(crate) fn new(devices: Vec<Arc<Device>>, identity: u64) -> io::Result<Self> {
+    /// A new fabric of these devices with an arena of its own. The numbers of its queue pairs and its
+    /// keys are what `random` makes them.
+    pub(crate) fn new(devices: Vec<Arc<Device>>, random: fn() -> u64) -> io::Result<Self> {
         let arena = Arc::new(Mapping::create()?);
         let first = devices.iter().find_map(|device| device.ports.first());
         let ipv4 = first.map_or(Ipv4Addr::LOCALHOST, |port| port.gids.ipv4());
         arena.ipv4.store(u32::from_ne_bytes(ipv4.octets()), Release);
-        let qp_numbers = QpNumbers::new(identity);
+        let (qp_numbers, keys) = (QpNumbers::new(random()), Keys::new(random()));
         arena.qpn_base.store(qp_numbers.base, Release);
+        arena.key_base.store(keys.base, Release);
         let env = Arc::new(DaemonEnv::default());
-        let registry = Arc::new(Registry::of_all());
+        let registry = Arc::new(Registry::of_all(keys.base));
         let fabric = Self {
             arena,
             devices,
@@ -124,6 +128,8 @@ impl Fabric {
             members: Table::new(0..arena::MAX_MEMBERS, 0),
             port_counts: BTreeMap::new(),
             qp_numbers,
+            keys,
+            random,
             shares: Shares::default(),
             pds: Pds::default(),
             generations: Generations::default(),
@@ -183,7 +189,7 @@ impl Fabric {
 
     /// A key for a memory region or window.
     pub(crate) fn new_key(&mut self, index: usize) -> u32 {
-        let key = arena::key(index, self.new_generation());
+        let key = self.keys.take(index, (self.random)());
         if let Some(object) = self.mrs.get_mut(index) {
             object.key = key;
         }
@@ -286,8 +292,8 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    fn fabric(identity: u64) -> Fabric {
-        Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], identity).unwrap()
+    fn fabric(random: fn() -> u64) -> Fabric {
+        Fabric::new(vec![Arc::new(Device::local("rxe0", 7, &[]))], random).unwrap()
     }
 
     /// Takes an entry for a queue pair and gives it back; its number.
@@ -301,17 +307,60 @@ mod tests {
 
     #[test]
     fn numbers_of_queue_pairs_begin_anywhere_and_do_not_come_again_soon() {
-        let firsts = [0, 1, 5 << 32, 5 << 32 | 4711].map(|identity| number(&mut fabric(identity)));
+        let starts: [fn() -> u64; 4] = [|| 0, || 1, || 5 << 32, || 5 << 32 | 4711];
+        let firsts = starts.map(|start| number(&mut fabric(start)));
         assert!((1..4).all(|i| !firsts[..i].contains(&firsts[i])), "{firsts:?}");
-        let mut fabric = fabric(0);
+        let mut fabric = fabric(|| 0);
         let numbers: std::collections::HashSet<u32> =
             (0..3 * MAX_QPS).map(|_| number(&mut fabric)).collect();
         assert_eq!(numbers.len(), 3 * MAX_QPS);
     }
 
+    /// Takes an entry for a region and gives it back; its key.
+    fn key(fabric: &mut Fabric) -> u32 {
+        let index = fabric.take_mr(MrObject { is_window: false }).unwrap();
+        let key = fabric.new_key(index);
+        assert_eq!(fabric.arena.key_index(key), Some(index));
+        let mr = &fabric.arena.mrs[index];
+        assert!(fabric.arena.mr(key).is_none());
+        mr.live.store(key, Release);
+        let neighbours = [1, 0x100, 0x80_0000].map(|one| key ^ one);
+        assert!(neighbours.iter().all(|other| fabric.arena.mr(*other).is_none()));
+        assert!(fabric.arena.mr(key).is_some_and(|found| std::ptr::eq(found, mr)));
+        fabric.release_mr(index);
+        key
+    }
+
+    #[test]
+    fn keys_begin_anywhere_and_none_comes_again_at_once() {
+        let mut firsts: Vec<u32> = (0..64).map(|_| key(&mut fabric(system::random))).collect();
+        firsts.sort_unstable();
+        firsts.dedup_by_key(|key| *key >> 8);
+        assert!(firsts.len() > 60, "{firsts:x?}");
+        let variants: std::collections::HashSet<u32> =
+            firsts.iter().map(|key| key & arena::KEY_VARIANT).collect();
+        assert!(variants.len() > 32, "{variants:x?}");
+        let mut fabric = fabric(system::random);
+        let mut last = 0;
+        for _ in 0..1000 {
+            let key = key(&mut fabric);
+            assert_ne!(key, last);
+            last = key;
+        }
+    }
+
+    #[test]
+    fn no_key_is_none_or_all_ones() {
+        for base in [0, arena::KEY_BASES - 1, arena::KEY_BASES, u32::MAX] {
+            let keys = [0, arena::MAX_MRS - 1].map(|index| arena::key(index, u32::MAX, base));
+            assert!(keys[0] > arena::KEY_VARIANT && keys[0] < keys[1], "{base:#x} {keys:x?}");
+            assert!(keys[1] < u32::MAX, "{base:#x} {keys:x?}");
+        }
+    }
+
     #[test]
     fn the_only_free_entry_has_another_number_each_time() {
-        let mut fabric = fabric(0);
+        let mut fabric = fabric(|| 0);
         (1..MAX_QPS).for_each(|_| {
             fabric.take_qp(QpObject::default(), 1).unwrap();
         });

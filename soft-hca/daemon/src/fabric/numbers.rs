@@ -1,6 +1,6 @@
 //! Numbers of objects that are not those of their entries.
 
-use soft_hca_core::arena::{self, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
+use soft_hca_core::arena::{self, KEY_BASES, MAX_MRS, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
 use soft_hca_core::errno::{Result, ensure};
 
 use super::FULL;
@@ -15,10 +15,10 @@ pub(super) struct QpNumbers {
 }
 
 impl QpNumbers {
-    /// They begin where `identity` says.
-    pub(super) fn new(identity: u64) -> Self {
-        let round = (identity >> 32) as u32 % QPN_ROUNDS;
-        Self { base: identity as u32 % MAX_QPS as u32, shares: [(round, None); SHARES] }
+    /// They begin where `start` says.
+    pub(super) fn new(start: u64) -> Self {
+        let round = (start >> 32) as u32 % QPN_ROUNDS;
+        Self { base: start as u32 % MAX_QPS as u32, shares: [(round, None); SHARES] }
     }
 
     /// The number of an entry that has just been taken.
@@ -33,6 +33,30 @@ impl QpNumbers {
     /// The entry that has, or had, a number.
     pub(super) fn index(&self, qpn: u32) -> Option<usize> {
         arena::qp_index(qpn, self.base)
+    }
+}
+
+/// The keys of memory regions and windows (see [`arena::key`]), which nobody guesses: they begin anywhere, and each
+/// has a random variant, another one than the last of its entry.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) base: u32,
+    /// The last variant of each entry.
+    variants: Box<[u8]>,
+}
+
+impl Keys {
+    /// They begin where `start` says.
+    pub(super) fn new(start: u64) -> Self {
+        let base = (start % u64::from(KEY_BASES)) as u32;
+        Self { base, variants: vec![0; MAX_MRS].into_boxed_slice() }
+    }
+
+    /// The key of an entry that has just been taken; `random` chooses the variant (`rxe_get_next_key`).
+    pub(super) fn take(&mut self, index: usize, random: u64) -> u32 {
+        let variant = &mut self.variants[index];
+        *variant = variant.wrapping_add(1 + (random % u64::from(u8::MAX)) as u8);
+        arena::key(index, (*variant).into(), self.base)
     }
 }
 

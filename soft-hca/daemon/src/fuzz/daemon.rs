@@ -36,8 +36,8 @@ struct Case {
 /// Any bytes.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let daemon =
-        Daemon::new(vec![Arc::clone(&DEVICE)], 0).expect("the system has memory and descriptors");
+    let daemon = Daemon::new(vec![Arc::clone(&DEVICE)], || 0)
+        .expect("the system has memory and descriptors");
     let mut case = Case { daemon, clients: Vec::new() };
     while !u.is_empty() && case.step(&mut u).is_ok() {}
     case.end();

@@ -79,8 +79,8 @@ fn payload(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
 
 impl Case {
     fn new() -> Self {
-        let mut fabric =
-            Fabric::new(vec![Arc::clone(&DEVICE)], 0).expect("the system has memory for an arena");
+        let mut fabric = Fabric::new(vec![Arc::clone(&DEVICE)], || 0)
+            .expect("the system has memory for an arena");
         let nonce_addr = (&raw const NONCE).expose_provenance() as u64;
         let files = [1, 2].map(|id| {
             // One process twice: the name by which the data path knows it is the nonce's place.
@@ -342,7 +342,7 @@ impl Case {
             5 => {
                 let marks =
                     [&arena.members_used, &arena.mrs_used, &arena.qps_used, &arena.cqs_used];
-                let others = [&arena.srqs_used, &arena.qpn_base, &arena.ipv4];
+                let others = [&arena.srqs_used, &arena.qpn_base, &arena.key_base, &arena.ipv4];
                 marks.into_iter().chain(others).map(Word::Word).collect()
             }
             6 => arena.mrs[index].words(),

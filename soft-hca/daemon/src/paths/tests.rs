@@ -14,7 +14,7 @@ use crate::device::{self, Device};
 #[test]
 fn a_way_leads_to_somebody_of_the_same_family() {
     let device = Arc::new(Device::local("rxe0", 7, &[]));
-    let fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+    let fabric = Fabric::new(vec![Arc::clone(&device)], || 0).unwrap();
     let mapped = |a, b, c, d| Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().octets();
     let route = |from, to| route_to(&fabric, from, to);
     let here = mapped(127, 0, 0, 1);
@@ -48,7 +48,7 @@ impl Connection {
     fn between(specs: &str, [to_b, to_a]: [Path; 2]) -> Self {
         let specs = device_spec::split(specs).unwrap();
         let devices = device::devices(&specs, 0x200, &[]).into_iter().map(Arc::new).collect();
-        let mut fabric = Fabric::new(devices, 0).unwrap();
+        let mut fabric = Fabric::new(devices, || 0).unwrap();
         let mut made = |device, path| {
             let object = QpObject { qp_type: qp_type::RC, device, path, ..QpObject::default() };
             fabric.take_qp(object, 1).unwrap()
@@ -326,6 +326,15 @@ fn each_port_keeps_what_was_counted_there() {
     pair.port(0, 2, true);
     assert_eq!(pair.fabric.count_ports()[&(0, 2)].downs, 1);
     assert_eq!(pair.fabric.count_ports()[&(0, 1)].downs, 0);
+}
+
+#[test]
+fn messages_are_as_long_as_the_port_says() {
+    let pair = Connection::new();
+    let port = &pair.fabric.devices[0].ports[0];
+    pair.fabric.describe_path(pair.a);
+    let limit = pair.fabric.arena.qps[pair.a].max_message.load(Acquire);
+    assert_eq!((limit, port.max_message), (1 << 30, 1 << 30));
 }
 
 #[test]

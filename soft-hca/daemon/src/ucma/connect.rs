@@ -11,7 +11,7 @@ use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::{Answered, CommId, Mra, Path, Rej, Rep, Req, Rtu, reason};
 
 use super::bind::UNBOUND;
-use super::connection::{Connection, ConnectionState, three_bits};
+use super::connection::{ConnectionState, three_bits};
 use super::id::{Id, Key, State};
 use super::peer::{Peer, RemoteId};
 use super::query::{ACK_DELAY, ack_timeout};
@@ -134,10 +134,12 @@ impl Cm {
 
     /// A request has come again (`cm_dup_req_handler`).
     fn duplicate_req(&mut self, cx: &mut Cx<'_>, key: Key, state: ConnectionState, req: &Req) {
-        let Ok(Connection { peer, local_id, .. }) = self.connection(key) else { return };
-        let (peer, local_id) = (*peer, *local_id);
+        let Ok(connection) = self.connection_mut(key) else { return };
+        let (peer, local_id) = (connection.peer, connection.local_id);
+        connection.asked += 1;
         match state {
             ConnectionState::ReqReceived => {
+                connection.answered += 1;
                 self.send_mra(cx, peer, (local_id, req.local_comm_id), Answered::Req);
             }
             ConnectionState::TimeWait => self.refuse_req(cx, peer, req, reason::STALE_CONNECTION),
@@ -178,6 +180,7 @@ impl Cm {
         id.path_mtu = Some(req.mtu);
         id.flow_label = req.primary.flow_label;
         let connection = self.connection_mut(key)?;
+        connection.asked = 1;
         connection.remote_qpn = req.local_qpn;
         connection.sq_psn = req.starting_psn;
         // What one end asks of the other is what the other has to serve.
@@ -348,7 +351,9 @@ impl Cm {
             remote_comm_id: connection.remote_id,
             ..Rtu::default()
         };
-        self.send(cx, peer, Envelope::new(transaction, rtu));
+        let envelope = Envelope::new(transaction, rtu);
+        self.repeat_unless_heard(cx, key, &envelope);
+        self.send(cx, peer, envelope);
         Ok(())
     }
 

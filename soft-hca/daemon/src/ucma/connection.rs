@@ -65,6 +65,12 @@ pub(super) struct Connection {
     pub unanswered: Option<Box<Envelope>>,
     /// How many times that was sent again.
     pub retries: u8,
+    /// How often the other side has asked, and how often it was answered; only the passive side
+    /// counts.
+    pub asked: u32,
+    pub answered: u32,
+    /// The other side has answered what only an answer has told it.
+    pub is_heard: bool,
 }
 
 impl Connection {
@@ -89,6 +95,9 @@ impl Connection {
             transaction: 0,
             unanswered: None,
             retries: 0,
+            asked: 0,
+            answered: 0,
+            is_heard: false,
         }
     }
 }

@@ -69,6 +69,7 @@ use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
+use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::CommId;
 
 use crate::device::{self, Device, Port, Source};
@@ -120,6 +121,11 @@ pub(crate) trait Host {
     /// hardware address of the next host on the way. If not, this begins to resolve it.
     fn knows_neighbour(&self, _own: IpAddr, _to: IpAddr) -> bool {
         true
+    }
+
+    /// Whether a message has come to one of this machine's queue pairs: its peer is there.
+    fn has_heard(&self, _qpn: Qpn) -> bool {
+        false
     }
 
     /// The MTU of paths to other hosts from an address of this machine (`ib_mtu`).

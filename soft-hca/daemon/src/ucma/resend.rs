@@ -1,5 +1,10 @@
 //! What is sent again until it is answered: REQ, REP, DREQ and SIDR_REQ, which the kernel's
 //! `mad.c` repeats.
+//!
+//! A REQ may come from somebody who is not at the address that it has come from, and then the REPs
+//! go to somebody who has asked for nothing. So they are few until the other side is heard of: it
+//! knows by then what only the REP has told it (RFC 9000, 8.1, has the same rule and limit). The RTU, of
+//! which a kernel is reminded by each REP that comes again, is repeated unasked in return.
 
 use soft_hca_core::errno::Errno;
 use soft_hca_core::uapi::ucma::event_type;
@@ -14,6 +19,9 @@ use super::timer::{
 use super::wire::Envelope;
 use super::{Cm, Cx};
 
+/// Answers to each request of somebody who has not answered yet, at most.
+const MOST_ANSWERS: u32 = 3;
+
 impl Cm {
     /// Sends a message of an id's connection and waits for the answer. No message to an id of this
     /// machine gets lost; only a request may meet a listener that has no room.
@@ -23,9 +31,21 @@ impl Cm {
         connection.retries = 0;
         let again = connection.peer.is_remote() || is_request;
         let peer = connection.peer;
+        connection.answered += 1;
         connection.unanswered = again.then(|| Box::new(envelope.clone()));
         self.wait_for_answer(cx, key);
         self.send(cx, peer, envelope);
+    }
+
+    /// Has the RTU of a connection to another host sent again until a message has come by the connection,
+    /// or there were as many as there are retries: without one of them the other side may not use it.
+    pub(super) fn repeat_unless_heard(&mut self, cx: &mut Cx<'_>, key: Key, rtu: &Envelope) {
+        let Ok(connection) = self.connection_mut(key) else { return };
+        if connection.peer.is_remote() {
+            connection.retries = 0;
+            connection.unanswered = Some(Box::new(rtu.clone()));
+            self.wait_for_answer(cx, key);
+        }
     }
 
     fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
@@ -49,10 +69,25 @@ impl Cm {
 
     /// Sends the unanswered message again: what it got may have been lost.
     pub(super) fn send_again(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection(key) else { return };
+        let Ok(connection) = self.connection_mut(key) else { return };
         let peer = connection.peer;
+        connection.answered += 1;
         if let Some(envelope) = connection.unanswered.as_deref().cloned() {
             self.send(cx, peer, envelope);
+        }
+    }
+
+    /// Whether a message is to be sent again that the other side has not asked for once more.
+    fn is_sent_again(&self, cx: &Cx<'_>, key: Key) -> bool {
+        let Ok(connection) = self.connection(key) else { return false };
+        match connection.state {
+            ConnectionState::RepSent => {
+                connection.is_heard
+                    || connection.answered < connection.asked.saturating_mul(MOST_ANSWERS)
+                    || cx.host.has_heard(connection.qpn)
+            }
+            ConnectionState::Established => !cx.host.has_heard(connection.qpn),
+            _ => true,
         }
     }
 
@@ -62,7 +97,10 @@ impl Cm {
         if connection.unanswered.is_some() && connection.retries < MAX_RETRIES {
             connection.retries += 1;
             self.wait_for_answer(cx, key);
-            return self.send_again(cx, key);
+            if self.is_sent_again(cx, key) {
+                self.send_again(cx, key);
+            }
+            return;
         }
         connection.unanswered = None;
         match connection.state {
@@ -98,6 +136,9 @@ impl Cm {
         let Some(key) = key.filter(|key| self.connection_state(*key) == Some(state)) else {
             return;
         };
+        if let Ok(connection) = self.connection_mut(key) {
+            connection.is_heard = true;
+        }
         if from == Peer::Local {
             // It does not go without a word.
             return self.cancel_timer(key);

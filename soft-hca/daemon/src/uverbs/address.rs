@@ -61,6 +61,8 @@ pub(super) fn create_ah(
     ah.traffic_class.store(grh.traffic_class.into(), Release);
     ah.hop_limit.store(grh.hop_limit.into(), Release);
     ah.flow_label.store(grh.flow_label, Release);
+    ah.port.store(port.number.into(), Release);
+    ah.sgid_index.store(grh.sgid_index.into(), Release);
     store_gid(&ah.sgid, sgid);
     ah.slid.store(port.source_lid(request.attr.src_path_bits).into(), Release);
     let path_bits = cx.fabric.path_bits_of_lid(request.attr.dlid);

@@ -102,7 +102,7 @@ pub(super) fn reg_mr(
 
 pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Result<Outcome<()>> {
     let index = cx.file.handles.index(request.mr_handle, Kind::Mr)?;
-    // With a window bound to it the region stays (EINVAL on rxe).
+    // With a window bound to it the region stays: IBTA 10.6.7.2.6; `rxe_dereg_mr` has this error number.
     let is_bound = cx.fabric.arena.mrs[index].bound.load(Acquire) != 0;
     ensure(!is_bound, Errno::EINVAL.because("a memory window is bound to the region"))?;
     cx.file.handles.remove(request.mr_handle);

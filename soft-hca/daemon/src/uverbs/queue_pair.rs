@@ -420,6 +420,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
             qp.rq_consumer.store(0, Release);
             qp.rq_posted.store(0, Release);
             qp.consumed.store(0, Release);
+            qp.completion_lost.store(0, Release);
             if let Some(ring) = fabric.arena.ring(&qp.rq) {
                 ring.init_header();
             }

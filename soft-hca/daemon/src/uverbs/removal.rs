@@ -134,7 +134,7 @@ mod tests {
     /// domain.
     fn file() -> (Fabric, UverbsFile) {
         let device = Arc::new(Device::rxe("rxe0", 7, &[], 0));
-        let mut fabric = Fabric::new(vec![Arc::clone(&device)], 0).unwrap();
+        let mut fabric = Fabric::new(vec![Arc::clone(&device)], || 0).unwrap();
         let mut file = UverbsFile::new(1, FILE, device);
         file.has_context = true;
         let (channel, generation, _) = fabric.new_channel(file.proc).unwrap();

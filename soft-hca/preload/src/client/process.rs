@@ -207,7 +207,7 @@ fn close_memory(
         say("this program is unreadable, but all programs of its fabric can write its queues: \
              `--fabric NAME` gives it one of its own");
     }
-    let registry = Arc::new(Registry::of_process(index));
+    let registry = Arc::new(Registry::of_process(index, arena.key_base.load(Acquire)));
     let copier = LocalCopier::guarded(Arc::clone(&registry));
     let helper = Helper::start(Arc::clone(arena), index, registry, Box::new(|_| false));
     if let Err(error) = &helper {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
-use soft_hca_core::arena::{Arena, BounceSlot, MAX_MRS, Mapping, Mr, key, key_index};
+use soft_hca_core::arena::{Arena, BounceSlot, MAX_MRS, Mapping, Mr, key};
 use soft_hca_core::engine::DAEMON;
 use soft_hca_core::uapi::verbs::access;
 
@@ -60,14 +60,14 @@ impl Forger<'_> {
         let entry = &self.0.mrs[index];
         entry.kind.store(0, Release);
         self.widen(entry, process, addr, length);
-        let key = key(index, 7);
+        let key = key(index, 7, self.0.key_base.load(Acquire));
         entry.live.store(key, Release);
         key
     }
 
     /// Has the entry with a key allow everything with a stretch of memory, whatever it was before.
     pub fn overwrite(&self, key: u32, process: usize, addr: u64, length: u64) {
-        let entry = &self.0.mrs[key_index(key).unwrap()];
+        let entry = &self.0.mrs[self.0.key_index(key).unwrap()];
         self.widen(entry, process, addr, length);
         entry.live.store(key, Release);
     }
@@ -107,7 +107,7 @@ impl Forger<'_> {
             (&slot.writes, u32::from(way == Way::Write)),
             (&slot.offset, 0),
             (&slot.count, 1),
-            (&slot.segments[0].region, key_index(key).map_or(0, |index| index as u32 + 1)),
+            (&slot.segments[0].region, arena.key_index(key).map_or(0, |index| index as u32 + 1)),
         ] {
             field.store(value, Release);
         }

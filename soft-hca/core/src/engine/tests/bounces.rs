@@ -42,7 +42,7 @@ fn close(world: &World, proc: usize) {
 
 /// Stretches that are all in the region with this key.
 fn within(key: u32, segments: &[Segment]) -> Vec<(Segment, Region)> {
-    let region = Region::at(key_index(key).unwrap());
+    let region = Region::at(key_index(key, KEY_BASE).unwrap());
     segments.iter().map(|segment| (*segment, region)).collect()
 }
 
@@ -232,7 +232,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
     let at = process_memory::ours_mut(&mut secret).addr;
     for length in [8, 64 << 10] {
         let case = Case::new();
-        let registry = Arc::new(Registry::of_process(US));
+        let registry = Arc::new(Registry::of_process(US, KEY_BASE));
         let copier = LocalCopier::guarded(Arc::clone(&registry));
         let closed = || Actor { copier: &copier, ..case.world.actor(US) };
         let mut good = vec![2u8; length];
@@ -261,7 +261,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
     for is_named in [true, false] {
         let world = World::new();
         let (a, b) = world.rc();
-        let copier = LocalCopier::guarded(Arc::new(Registry::of_process(THEM)));
+        let copier = LocalCopier::guarded(Arc::new(Registry::of_process(THEM, KEY_BASE)));
         let key = world.forge(THEM, at, 64, ALL);
         let mut ours = world.buffer(US, vec![9; 64]);
         world.receive(b, 20, &[Sge { addr: at, length: 64, lkey: key }]);

@@ -134,6 +134,38 @@ fn a_responder_whose_completion_is_lost_fails() {
     }
 }
 
+/// Also those that have failed for another reason, if the completion that was to say so is lost.
+#[test]
+fn each_queue_pair_whose_completion_is_lost_is_told_once() {
+    let world = World::new();
+    let small = world.cq(1);
+    let pairs: Vec<_> = (0..4).map(|_| world.rc()).collect();
+    for (a, b) in &pairs {
+        for (qpn, peer) in [(a, b), (b, a)] {
+            set(&world.entry(*qpn).send_cq, small);
+            set(&world.entry(*qpn).recv_cq, small);
+            for wr_id in 0..3 {
+                world.receive(*peer, 20 + wr_id, &[]);
+                world.put(*qpn, &Wr::new(wr_id, opcode::SEND));
+            }
+        }
+    }
+    pairs.iter().for_each(|(a, _)| world.doorbell(*a));
+    run_daemon(&world, 60 * SECOND);
+    pairs.iter().for_each(|(_, b)| world.doorbell(*b));
+    run_daemon(&world, 120 * SECOND);
+    let raised = world.env.take_raised();
+    assert_eq!(raised.iter().filter(|what| **what == Async::CqOverflow(small)).count(), 1);
+    let mut failed = 0;
+    for qpn in pairs.iter().flat_map(|(a, b)| [*a, *b]) {
+        let told = raised.iter().filter(|what| **what == Async::QpFatal(qpn)).count();
+        let is_failed = world.state(qpn) == state::ERR;
+        assert_eq!(told, usize::from(is_failed), "{qpn}: {raised:?}");
+        failed += told;
+    }
+    assert!(failed > pairs.len(), "{failed} of {}", 2 * pairs.len());
+}
+
 /// One who saw that there was plenty of room, and is put aside, loses nothing to those who use it up.
 #[test]
 fn who_has_seen_plenty_of_room_finds_some() {

@@ -60,6 +60,51 @@ impl Case {
     }
 }
 
+/// The request of a provider of rdma-core before 39, which has the address vector in it.
+fn by_vector(wr: Wr, dgid: [u8; 16], sgid_index: u8, hop_limit: u8) -> Wr {
+    let word = |at: usize| u32::from_ne_bytes([dgid[at], dgid[at + 1], dgid[at + 2], dgid[at + 3]]);
+    let wr = [0, 4, 8, 12].into_iter().fold(wr.word(56, 1), |wr, at| wr.word(64 + at, word(at)));
+    wr.word(80, 7).word(84, u32::from_ne_bytes([sgid_index, hop_limit, 9, 0]))
+}
+
+#[test]
+fn an_address_vector_stands_for_the_handle_that_it_made() {
+    let mut case = Case::new();
+    // Others' first: of another address, and of another protection domain.
+    handle(&case.world, 0, GROUP);
+    set(&case.world.arena.ahs[handle(&case.world, 1, LOCAL) as usize - 1].pd, PD + 1);
+    handle(&case.world, 2, LOCAL);
+    set(&case.world.arena.ahs_used, 3);
+    for ah in &case.world.arena.ahs[..3] {
+        for (field, value) in [
+            (&ah.port, 1),
+            (&ah.sgid_index, 3),
+            (&ah.hop_limit, 64),
+            (&ah.traffic_class, 9),
+            (&ah.flow_label, 7),
+        ] {
+            set(field, value);
+        }
+    }
+    case.world.receive(case.b, 20, &[case.theirs.whole()]);
+    let wr = by_vector(to(1, case.b, 0x1111, 0).sge(case.ours.sge(0, 16)), LOCAL, 3, 64);
+    case.world.send(case.a, &wr);
+    assert_eq!(case.world.statuses(case.a), [(1, 0)]);
+    assert_eq!(case.world.statuses(case.b), [(20, 0)]);
+    assert_eq!(case.theirs.bytes[40..56], case.ours.bytes[..16]);
+    // One that made none of its handles.
+    let mut elsewhere = LOCAL;
+    elsewhere[15] ^= 1;
+    for (dgid, sgid_index, hop_limit) in [(elsewhere, 3, 64), (LOCAL, 2, 64), (LOCAL, 3, 65)] {
+        let mut case = Case::new();
+        handle(&case.world, 0, LOCAL);
+        set(&case.world.arena.ahs_used, 1);
+        let wr = to(1, case.b, 0x1111, 0).sge(case.ours.sge(0, 16));
+        case.world.send(case.a, &by_vector(wr, dgid, sgid_index, hop_limit));
+        assert_eq!(case.world.statuses(case.a), [(1, LOC_QP_OP_ERR)]);
+    }
+}
+
 #[test]
 fn a_datagram_has_a_header() {
     for me in [US, DAEMON] {

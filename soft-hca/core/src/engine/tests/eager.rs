@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use proptest::prelude::*;
 
-use super::fabric::{ALL, Case, DAEMON, THEM, US, World, pattern};
+use super::fabric::{ALL, Case, DAEMON, KEY_BASE, THEM, US, World, pattern};
 use crate::arena::key_index;
 use crate::engine::segments::{Memory, Region, Segment};
 use crate::engine::{CqSet, EAGER_SLOTS, process_memory};
@@ -106,7 +106,7 @@ fn a_sender_that_dies_before_it_completes_what_it_has_staged() {
     case.world.receive(case.b, 20, &[case.theirs.whole()]);
     let (bytes, to) = ([5; 64], [Segment { addr: case.theirs.addr(), length: 64 }]);
     let from = [process_memory::ours(&bytes)];
-    let regions = [Region::at(key_index(case.theirs.key).unwrap())];
+    let regions = [Region::at(key_index(case.theirs.key, KEY_BASE).unwrap())];
     let from = Memory::unregistered(US, &from);
     let to = Memory { proc: THEM, segments: &to, regions: &regions };
     assert_eq!(case.world.actor(US).stage_or_move(case.cq(), from, to), Ok(()));

@@ -394,6 +394,44 @@ fn a_message_that_is_too_long() {
 }
 
 #[test]
+fn a_message_that_is_longer_than_the_port_takes() {
+    const MOST: u32 = 40;
+    let requests = [
+        (qp_type::RC, opcode::SEND),
+        (qp_type::RC, opcode::SEND_WITH_IMM),
+        (qp_type::RC, opcode::RDMA_WRITE),
+        (qp_type::RC, opcode::RDMA_WRITE_WITH_IMM),
+        (qp_type::RC, opcode::RDMA_READ),
+        (qp_type::UC, opcode::SEND),
+        (qp_type::UC, opcode::RDMA_WRITE),
+    ];
+    // In one element, and in several of which none is too long.
+    for (kind, opcode) in requests {
+        for cuts in [&[][..], &[20], &[1, 2]] {
+            for length in [MOST, MOST + 1] {
+                let world = World::new();
+                let (a, b) = world.pair(kind);
+                set(&world.entry(a).max_message, MOST);
+                let (mut ours, mut theirs) =
+                    (world.buffer(US, vec![0; 64]), world.buffer(THEM, vec![0; 64]));
+                world.receive(b, 20, &[theirs.whole()]);
+                let ends = cuts.iter().copied().chain([length]);
+                let mut wr = Wr::new(1, opcode).remote(theirs.addr(), theirs.key);
+                let mut at = 0;
+                for end in ends {
+                    wr = wr.sge(ours.sge(at as usize, (end - at) as usize));
+                    at = end;
+                }
+                world.send(a, &wr);
+                let expected = if length > MOST { LOC_LEN_ERR } else { status::SUCCESS };
+                assert_eq!(world.statuses(a), [(1, expected)], "{kind} {opcode} {cuts:?} {length}");
+                assert_eq!(world.state(b), state::RTS);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_the_type_does_not_offer() {
     let world = World::new();
     for opcode in [

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
-use crate::arena::{FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
+use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
 use crate::engine::cause::Cause;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
@@ -182,6 +182,9 @@ impl Buffer {
     }
 }
 
+/// What keys begin with (`Arena::key_base`), as in a new arena.
+pub(crate) const KEY_BASE: u32 = 0;
+
 /// Bytes that are different everywhere.
 pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
     (0..length).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
@@ -189,7 +192,7 @@ pub(crate) fn pattern(seed: u8, length: usize) -> Vec<u8> {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let registry = Arc::new(Registry::of_all());
+        let registry = Arc::new(Registry::of_all(KEY_BASE));
         let world = Self {
             arena: Arc::new(Mapping::create().unwrap()),
             copier: LocalCopier::default(),
@@ -286,6 +289,7 @@ impl World {
             (&qp.max_send_sge, 19),
             (&qp.max_recv_sge, 5),
             (&qp.max_inline, 304),
+            (&qp.max_message, 1 << 31),
             (&qp.access, ALL),
             (&qp.path_mtu, 3),
             (&qp.timeout, 14),
@@ -340,7 +344,7 @@ impl World {
         let index = Self::next(&self.mrs);
         self.arena.mrs_used.fetch_max(index + 1, AcqRel);
         let mr = &self.arena.mrs[index as usize];
-        let key = (index + 1) << 8 | 0x5a;
+        let key = arena::key(index as usize, 0x5a, KEY_BASE);
         mr.proc.store(proc as u32, Release);
         mr.pd.store(PD, Release);
         mr.access.store(access, Release);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 use super::fabric::*;
 use crate::uapi::verbs::{
     access, opcode, state,
-    status::{LOC_QP_OP_ERR, MW_BIND_ERR, REM_ACCESS_ERR, WR_FLUSH_ERR},
+    status::{MW_BIND_ERR, REM_ACCESS_ERR, WR_FLUSH_ERR},
     wc_flag, wc_opcode,
 };
 
@@ -247,7 +247,7 @@ fn invalidations_that_are_refused() {
         let bind = case.bind(1);
         case.execute(&bind.wr());
         let wr = Wr::new(71, opcode::LOCAL_INV).imm(key);
-        assert_eq!(case.execute(&wr), [(71, LOC_QP_OP_ERR)], "{key:#x}");
+        assert_eq!(case.execute(&wr), [(71, MW_BIND_ERR)], "{key:#x}");
     }
     // A window that another queue pair has bound
     let mut case = Case::new();
@@ -255,7 +255,7 @@ fn invalidations_that_are_refused() {
     let (_, other) = case.world.rc();
     case.execute(&bind.wr());
     case.world.send(other, &Wr::new(71, opcode::LOCAL_INV).imm(bind.new_rkey));
-    assert_eq!(case.world.statuses(other), [(71, LOC_QP_OP_ERR)]);
+    assert_eq!(case.world.statuses(other), [(71, MW_BIND_ERR)]);
     assert_eq!(case.write(bind.new_rkey, 16, 1), 0, "still bound");
 }
 

@@ -28,7 +28,9 @@ pub const CQE_SLOT: usize = 64;
 
 /// Offsets in a send work request.
 mod send {
-    use super::abi::{AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
+    use super::abi::{
+        AtomicWr, Av, DmaInfo, FlushWr, GlobalRoute, MwWr, RdmaWr, SendWqe, SendWr, UdWr,
+    };
     use std::mem::offset_of;
 
     pub(super) const WR_ID: usize = offset_of!(SendWr, wr_id);
@@ -51,6 +53,14 @@ mod send {
     pub(super) const UD_QPN: usize = WR + offset_of!(UdWr, remote_qpn);
     pub(super) const UD_QKEY: usize = WR + offset_of!(UdWr, remote_qkey);
     pub(super) const AH_NUM: usize = WR + offset_of!(UdWr, ah_num);
+    const AV: usize = WR + offset_of!(UdWr, av);
+    const GRH: usize = AV + offset_of!(Av, grh);
+    pub(super) const AV_PORT: usize = AV + offset_of!(Av, port_num);
+    pub(super) const AV_DGID: usize = GRH + offset_of!(GlobalRoute, dgid);
+    pub(super) const AV_FLOW_LABEL: usize = GRH + offset_of!(GlobalRoute, flow_label);
+    pub(super) const AV_SGID_INDEX: usize = GRH + offset_of!(GlobalRoute, sgid_index);
+    pub(super) const AV_HOP_LIMIT: usize = GRH + offset_of!(GlobalRoute, hop_limit);
+    pub(super) const AV_TRAFFIC_CLASS: usize = GRH + offset_of!(GlobalRoute, traffic_class);
     pub(super) const MW_ADDR: usize = WR + offset_of!(MwWr, addr);
     pub(super) const MW_LENGTH: usize = WR + offset_of!(MwWr, length);
     pub(super) const MW_MR_LKEY: usize = WR + offset_of!(MwWr, mr_lkey);
@@ -135,8 +145,26 @@ pub struct DatagramWr {
     pub qpn: u32,
     /// Key of the queue; with the top bit set the sender's own is used.
     pub qkey: u32,
-    /// Number of the address handle.
+    /// Number of the address handle; 0 from providers of rdma-core before 39, which write an
+    /// [`AddressVector`].
     pub ah: u32,
+}
+
+/// An address handle as it was created, in a datagram's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressVector {
+    /// Number of the port.
+    pub port: u8,
+    /// Destination GID.
+    pub dgid: [u8; 16],
+    /// Flow label.
+    pub flow_label: u32,
+    /// Index of the source GID.
+    pub sgid_index: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
 }
 
 /// A memory window to be bound.
@@ -208,6 +236,29 @@ impl<'a> SendWqe<'a> {
             qkey: self.slot.u32(send::UD_QKEY),
             ah: self.slot.u32(send::AH_NUM),
         }
+    }
+
+    /// Where a datagram goes whose request names no address handle.
+    pub fn address_vector(&self) -> AddressVector {
+        AddressVector {
+            port: self.byte(send::AV_PORT),
+            dgid: self.bytes(send::AV_DGID),
+            flow_label: self.slot.u32(send::AV_FLOW_LABEL),
+            sgid_index: self.byte(send::AV_SGID_INDEX),
+            hop_limit: self.byte(send::AV_HOP_LIMIT),
+            traffic_class: self.byte(send::AV_TRAFFIC_CLASS),
+        }
+    }
+
+    fn byte(&self, offset: usize) -> u8 {
+        let [byte] = self.bytes(offset);
+        byte
+    }
+
+    fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.slot.read_bytes(offset, &mut bytes);
+        bytes
     }
 
     /// The window to be bound.
@@ -383,6 +434,15 @@ mod tests {
         let flush = FlushWr { remote, length: 184, placement: 40, selectivity: 0 };
         assert_eq!(wqe.flush(), flush);
         assert_eq!(wqe.datagram(), DatagramWr { qpn: 24, qkey: 28, ah: 36 });
+        let vector = AddressVector {
+            port: 56,
+            dgid: [64, 0, 0, 0, 68, 0, 0, 0, 72, 0, 0, 0, 76, 0, 0, 0],
+            flow_label: 80,
+            sgid_index: 84,
+            hop_limit: 0,
+            traffic_class: 0,
+        };
+        assert_eq!(wqe.address_vector(), vector);
         let bind = BindWr {
             addr: long(24),
             length: long(32),

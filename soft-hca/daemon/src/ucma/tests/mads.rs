@@ -178,9 +178,9 @@ fn a_rejection_byte_by_byte() {
 
 #[test]
 fn a_reply_is_sent_again_until_it_is_answered() {
-    let (mut hosts, active, _) = Hosts::accepted();
+    let (mut hosts, _, _) = Hosts::accepted();
     let rep = one(&mut hosts, SERVER);
-    for _ in 0..3 {
+    for _ in 0..2 {
         hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
         assert_eq!(one(&mut hosts, SERVER), rep);
     }
@@ -190,6 +190,18 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     assert_eq!(hosts.carry(), ["MRA"]);
     hosts.worlds[SERVER].pass(10 * REMOTE_RESPONSE_NS);
     assert_eq!(hosts.datagrams(SERVER).len(), 0);
+    // More time than it has said: it is there, and is reminded as often as there are retries.
+    hosts.worlds[SERVER].pass(7 * REMOTE_RESPONSE_NS);
+    for _ in 2..MAX_RETRIES {
+        assert_eq!(one(&mut hosts, SERVER), rep);
+        assert_eq!(hosts.events(SERVER), []);
+        hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
+    }
+    assert_eq!(hosts.datagrams(SERVER).len(), 0);
+    assert_eq!(hosts.events(SERVER), [(UNREACHABLE, TIMED_OUT)]);
+
+    let (mut hosts, active, _) = Hosts::accepted();
+    hosts.carry();
     hosts.establish(active);
     assert_eq!(hosts.carry(), ["RTU"]);
     hosts.pass(40 * REMOTE_RESPONSE_NS);
@@ -198,18 +210,91 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     hosts.end();
 }
 
-#[test]
-fn a_reply_that_nobody_answers() {
-    let (mut hosts, _, _) = Hosts::accepted();
+/// How many messages a host sends while nobody answers it, and that it gives up in the end.
+fn sent_in_vain(hosts: &mut Hosts) -> usize {
+    let mut sent = 0;
     for _ in 0..=MAX_RETRIES {
-        assert_eq!((hosts.datagrams(SERVER).len(), hosts.events(SERVER)), (1, vec![]));
+        sent += hosts.datagrams(SERVER).len();
+        assert_eq!(hosts.events(SERVER), []);
         hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
     }
     assert_eq!(
         (hosts.datagrams(SERVER).len(), hosts.events(SERVER)),
         (0, vec![(UNREACHABLE, TIMED_OUT)])
     );
+    sent
+}
+
+/// Whoever has sent the request may have named an address that is not its own.
+#[test]
+fn a_reply_that_nobody_answers() {
+    let (mut hosts, _, _) = Hosts::accepted();
+    assert_eq!(sent_in_vain(&mut hosts), 3);
     hosts.end();
+    // However often it asks, three times as many come back.
+    for asked in 1..6 {
+        let (mut hosts, _) = Hosts::requested(TCP);
+        let req = one(&mut hosts, CLIENT);
+        (0..asked).for_each(|_| hosts.deliver_datagram(SERVER, &req));
+        let request = hosts.request();
+        hosts.accept(request);
+        (0..asked).for_each(|_| hosts.deliver_datagram(SERVER, &req));
+        let sent = sent_in_vain(&mut hosts);
+        let most = 3 * 2 * asked;
+        assert!((2 * asked..=most).contains(&sent), "{sent} for {asked}");
+        hosts.end();
+    }
+}
+
+#[test]
+fn a_reply_to_somebody_who_is_heard_on_the_queue_pair() {
+    let (mut hosts, _, _) = Hosts::accepted();
+    hosts.worlds[SERVER].machine.heard = true;
+    assert_eq!(sent_in_vain(&mut hosts), 1 + usize::from(MAX_RETRIES));
+    hosts.end();
+}
+
+#[test]
+fn ready_to_use_is_repeated_until_a_message_comes() {
+    for heard_after in [0, 2, 100] {
+        let (mut hosts, active, _) = Hosts::accepted();
+        hosts.carry();
+        hosts.establish(active);
+        let rtu = one(&mut hosts, CLIENT);
+        let mut repeated = 0;
+        for number in 0..2 * MAX_RETRIES {
+            hosts.worlds[CLIENT].machine.heard = number >= heard_after;
+            hosts.worlds[CLIENT].pass(REMOTE_RESPONSE_NS);
+            let again = hosts.datagrams(CLIENT);
+            assert!(again.iter().all(|mad| *mad == rtu));
+            repeated += again.len();
+        }
+        assert_eq!(repeated, usize::from(heard_after.min(MAX_RETRIES)));
+        hosts.deliver_datagram(SERVER, &rtu);
+        assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
+        // What it has to say next is not held up.
+        hosts.disconnect(CLIENT, active);
+        assert!(matches!(hosts.one(CLIENT), Message::Dreq(_)));
+        hosts.end();
+    }
+}
+
+#[test]
+fn a_lost_ready_to_use_is_asked_for() {
+    for lost in 1..3 {
+        let (mut hosts, active, _) = Hosts::accepted();
+        hosts.carry();
+        hosts.establish(active);
+        for _ in 0..lost {
+            assert!(matches!(hosts.one(CLIENT), Message::Rtu(_)));
+            hosts.worlds[SERVER].pass(REMOTE_RESPONSE_NS);
+            let rep = one(&mut hosts, SERVER);
+            hosts.deliver_datagram(CLIENT, &rep);
+        }
+        assert_eq!(hosts.carry(), ["RTU"]);
+        assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
+        hosts.end();
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ use std::sync::{Arc, LazyLock};
 
 use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, EVENT, abi, command};
+use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
 
 use super::connection::ConnectionState;
@@ -78,6 +79,8 @@ pub(crate) struct Machine {
     neighbour: Option<IpAddr>,
     /// Whether the system knows how to reach it.
     knows_neighbour: bool,
+    /// Whether messages have come to its queue pairs.
+    heard: bool,
     random: u32,
     pub devices: Vec<Arc<Device>>,
 }
@@ -105,6 +108,10 @@ impl Host for Machine {
             Some(neighbour) if neighbour == ip => Some(Peer::Remote { own: self.own, address: ip }),
             _ => self.find_source(ip).map(|_| Peer::Local),
         }
+    }
+
+    fn has_heard(&self, _qpn: Qpn) -> bool {
+        self.heard
     }
 
     fn knows_neighbour(&self, _own: IpAddr, to: IpAddr) -> bool {
@@ -165,6 +172,7 @@ impl World {
             own,
             neighbour: None,
             knows_neighbour: true,
+            heard: false,
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
         };

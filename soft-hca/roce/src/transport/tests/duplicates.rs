@@ -24,7 +24,9 @@ fn after_reads() -> (RcResponder, Program) {
     }
     program.receives = (0..2).map(|_| (0, 1)).collect();
     let end = (KEPT + 1) * PACKETS;
-    [end, end + 1].map(|number| send(&mut responder, &mut program, number));
+    for number in [end, end + 1] {
+        send(&mut responder, &mut program, number);
+    }
     assert_eq!(responses(&mut responder, &mut program).len() as u32, end + 1);
     (responder, program)
 }

@@ -163,7 +163,7 @@ fn memory_of_a_stranger() {
     assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved);
     // The test itself, with the victim's registered addresses, of which nothing is mapped here, and with a
     // word that it can tell the daemon.
-    let word = Box::new(0x5ec2_e7u64);
+    let word = Box::new(0x5ec2_e700_u64);
     let addr = std::ptr::from_ref(&*word).expose_provenance() as u64;
     forger.impersonate(process, std::process::id(), (addr, *word));
     assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved, "the victim all the same");

@@ -318,7 +318,7 @@ mod tests {
 
     /// Takes an entry for a region and gives it back; its key.
     fn key(fabric: &mut Fabric) -> u32 {
-        let index = fabric.take_mr(MrObject { is_window: false }).unwrap();
+        let index = fabric.take_mr(MrObject { is_window: false, key: 0 }).unwrap();
         let key = fabric.new_key(index);
         assert_eq!(fabric.arena.key_index(key), Some(index));
         let mr = &fabric.arena.mrs[index];

@@ -89,14 +89,13 @@ pub(crate) fn insert(fd: RawFd, entry: Entry) {
 
 /// Devices and completion channels that are open.
 pub(crate) fn open() -> Vec<Open> {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let open = table.iter().filter_map(|(fd, entry)| {
-        let kind = match entry {
+    let open = (0..).zip(&TABLE).filter_map(|(fd, place)| {
+        let kind = match place.load().as_deref()? {
             Entry::Uverbs(_) => OpenKind::Device,
             Entry::Channel(_) => OpenKind::CompletionChannel,
             Entry::Async(_) | Entry::Cm(_) | Entry::Netlink => return None,
         };
-        Some(Open { kind: kind as u32, fd: *fd })
+        Some(Open { kind: kind as u32, fd })
     });
     open.collect()
 }

@@ -113,7 +113,7 @@ pub(super) fn remove(key: usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::MutexGuard;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
 

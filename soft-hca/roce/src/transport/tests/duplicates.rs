@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::details::{MTU, arrive, pieces, psn, read, responder, responses, send};
+use super::details::{MTU, arrive, pieces, read, responder, responses, send};
 use super::world::{BASE, KEY, Program, cases};
 use crate::transport::responder::{RcResponder, Response};
 use crate::wire::headers::{AtomicEth, Feth, Reth};

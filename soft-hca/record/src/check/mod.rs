@@ -6,6 +6,7 @@
 //! | `rule` | the rules, why each matters, and what to do |
 //! | `objects` | what was created and is still there |
 //! | `events` | events that are not acknowledged |
+//! | `extended_polls` | completions that extended polls have given twice |
 //! | `fork` | what a child of `fork` does |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `connection` | what comes too early in a connection |
@@ -17,6 +18,7 @@
 mod buffers;
 mod connection;
 mod events;
+mod extended_polls;
 mod fork;
 mod memory;
 mod objects;
@@ -39,6 +41,7 @@ use crate::text::short_name;
 use crate::value::{Named, Value};
 use connection::Connections;
 use events::Events;
+use extended_polls::ExtendedPolls;
 use objects::Objects;
 use polled_memory::PolledMemory;
 use queues::Queues;
@@ -104,6 +107,7 @@ pub struct Checker {
     connections: Connections,
     queues: Queues,
     polled_memory: PolledMemory,
+    extended_polls: ExtendedPolls,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
     /// The adapter whose limits the device has.
@@ -147,6 +151,7 @@ impl Checker {
             self.objects.entry(entry, &mut found);
             self.connections.entry(entry, &mut found);
             self.polled_memory.entry(entry, &mut found);
+            self.extended_polls.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
         found.extend(fork::found(entry));
@@ -191,6 +196,9 @@ impl Checker {
         let mut found = Vec::new();
         self.queues.end(&mut found);
         self.events.end(&mut found);
+        if !self.is_partial {
+            std::mem::take(&mut self.extended_polls).end(&mut found);
+        }
         self.add(found);
         let findings = self.findings.into_values();
         let mut findings: Vec<Finding> = findings.map(|(finding, _)| finding).collect();

@@ -3,8 +3,10 @@
 //! See `stock.rs` about programs that are not installed, and about those of another release; the
 //! packages are ibverbs-utils and python3-pyverbs.
 
+use std::fs;
+
 use programs::place::Place;
-use programs::{installed, pyverbs, release};
+use programs::{installed, polls_are_seen, pyverbs, release};
 
 /// What the doctor says of the library, without the release.
 fn sayings(place: &Place) -> Vec<String> {
@@ -106,5 +108,14 @@ fn what_the_doctor_says_is_so() {
     assert_eq!(lines[1], if is_empty { "list 0" } else { "list 50" }, "{said:?}");
     let loses = is_said("programs with extended polling ");
     assert_eq!(lines[2] != "polled 2 0", loses, "{text}{said:?}");
+    if polls_are_seen() {
+        // `check` says it of a program that does not look at the release.
+        let script = place.file("script.py");
+        let words = [python.to_str().unwrap(), script.to_str().unwrap()];
+        let mut command = place.command(&["check", "--format", "json", "-o", "found", "--"]);
+        let status = command.args(words).output().unwrap().status;
+        let found = fs::read_to_string(place.file("found")).unwrap();
+        assert_eq!(found.contains("\"polled-twice\""), loses, "{status} {found}");
+    }
     place.assert_gone();
 }

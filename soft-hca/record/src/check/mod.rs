@@ -10,6 +10,7 @@
 //! | `limit` | limits of shared receive queues |
 //! | `path` | what both ends of a connection set alike |
 //! | `hook` | whose polls are on record |
+//! | `extended_polls` | completions that extended polls have given twice |
 //! | `fork` | what a child of `fork` does |
 //! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
 //! | `connection` | what comes too early in a connection |
@@ -22,6 +23,7 @@ mod arming;
 mod buffers;
 mod connection;
 mod events;
+mod extended_polls;
 mod fork;
 mod hook;
 mod limit;
@@ -48,6 +50,7 @@ use crate::value::{Named, Value};
 use arming::Arming;
 use connection::Connections;
 use events::Events;
+use extended_polls::ExtendedPolls;
 use limit::Limits;
 use objects::Objects;
 use path::Paths;
@@ -120,6 +123,7 @@ pub struct Checker {
     connections: Connections,
     queues: Queues,
     polled_memory: PolledMemory,
+    extended_polls: ExtendedPolls,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
     is_partial: bool,
     /// The adapter whose limits the device has.
@@ -166,6 +170,7 @@ impl Checker {
             self.polled_memory.entry(entry, &mut found);
             self.limits.entry(entry, &mut found);
             self.paths.entry(entry, &mut found);
+            self.extended_polls.entry(entry, &mut found);
         }
         self.events.entry(entry, &mut found);
         self.arming.entry(entry, &mut found);
@@ -223,6 +228,7 @@ impl Checker {
         self.arming.end(&mut found);
         if !self.is_partial {
             self.limits.end(&mut found);
+            std::mem::take(&mut self.extended_polls).end(&mut found);
         }
         self.add(found);
         let findings = self.findings.into_values();

@@ -172,6 +172,12 @@ rules! {
          a queue its parent does not see",
         "open the device in the child"
     }
+    /// Extended polls that give completions twice: a bug of the library, which `soft-hca doctor` knows by its release.
+    PolledTwice = "polled-twice" {
+        "in the rxe provider of rdma-core before 55 the poll behind an ibv_next_poll that has emptied the queue finds old \
+         completions as if they were new, and misses others; the program is right, and so are other adapters' providers",
+        "take rdma-core 55 or newer (soft-hca doctor says which one there is), or poll by ibv_poll_cq"
+    }
     /// A call that asks for more than the adapter announces whose limits the device has.
     Refused = "refused" {
         "it is more than the adapter announces, or something that it does not have, as its driver's source \

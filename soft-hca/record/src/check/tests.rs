@@ -230,6 +230,28 @@ fn who_waits_for_acknowledgements_in_vain_is_found() {
     assert_eq!(waits(true), []);
 }
 
+/// An extended queue, its two completions, and polls, the last of which have found so many: before the second one
+/// is on record, as happens, and after that.
+#[test]
+fn completions_that_are_polled_twice_are_found() {
+    let polls = |early: u32, last: u32, extended: bool| {
+        let mut run = Run::new();
+        run.call(SERVER, "ibv_create_cq_ex", json!([["cqe", 32]]), json!([["cq", {"cq": 2}]]));
+        let polled =
+            |found: u32| json!({"thread": 4720, "cq": 2, "found": found, "extended": extended});
+        run.comes(10, false).put(10, SERVER, "polled", polled(early)).comes(10, false);
+        run.put(10, SERVER, "polled", polled(last));
+        findings(&run)
+    };
+    assert_eq!(polls(2, 0, true), []);
+    assert_eq!(polls(1, 1, true), []);
+    let [found] = &polls(2, 31, true)[..] else { panic!("one finding") };
+    assert_eq!((found.rule, &found.place[..]), (Rule::PolledTwice, "cq 2"));
+    assert_eq!(found.what, "extended polls have given 31 completions more than had come");
+    // Without them the counts tell nothing of the library.
+    assert_eq!(polls(2, 31, false), []);
+}
+
 #[test]
 fn children_of_fork() {
     let mut run = Run::new();

@@ -130,3 +130,32 @@ fn by_the_link() {
     let Some(hosts) = Hosts::with("errors-link", 1500, &[&option]) else { return };
     run(&hosts.a.place);
 }
+
+const LONG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors/long.c");
+
+/// Of a device in a fabric of its own: what is announced, and that it is kept.
+fn announced_is_kept(name: &str, device: &str, most: u32, how: &str) {
+    let options = vec!["--device".to_string(), device.to_string()];
+    let place = Place::with(name, Vec::new(), options);
+    let Some(program) = compile(&place, LONG, &["ibverbs"]) else { return };
+    let text = place.start(&format!("{program}{how}")).succeed();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some(format!("max_msg_sz {most}").as_str()));
+    let good = if how.is_empty() { "" } else { "; success" };
+    let refused = format!("local length error, local length error{good}");
+    let operations = ["send", "send with immediate", "write", "write with immediate", "read"];
+    let expected = operations.map(|operation| format!("{operation}: {refused}"));
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+    place.assert_gone();
+}
+
+/// As from Soft-RoCE since Linux 6.14.
+#[test]
+fn messages_of_more_than_2_gib() {
+    announced_is_kept("long", "rxe0", 1 << 31, "");
+}
+
+#[test]
+fn messages_of_1_gib_and_more() {
+    announced_is_kept("long-infiniband", "rxe0:infiniband", 1 << 30, " exact");
+}

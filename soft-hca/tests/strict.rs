@@ -91,6 +91,19 @@ fn connection_events_come_in_any_legal_order() {
     run_cases(&place, &program, &EVENT_CASES);
 }
 
+const CAPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/caps.c");
+
+#[test]
+fn what_a_queue_pair_holds_is_told_alike() {
+    let place = Place::new("strict-caps");
+    let Some(program) = compile(&place, CAPS, &["ibverbs"]) else { return };
+    let keeper = place.keep();
+    for (options, what) in [(&[][..], ""), (&["--strict=1"], " requests")] {
+        assert!(run(&place, options, &format!("{program}{what}")).success(), "{options:?}");
+    }
+    place.end(keeper);
+}
+
 #[test]
 fn seeds_one_after_the_other_until_one_fails() {
     let place = Place::new("strict-seeds");

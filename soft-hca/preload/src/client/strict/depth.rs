@@ -18,6 +18,12 @@ pub(super) struct Asked {
     pub max_send_wr: u32,
     /// The same of receives; 0 with a shared receive queue.
     pub max_recv_wr: u32,
+    /// Elements of a send.
+    pub max_send_sge: u32,
+    /// Elements of a receive.
+    pub max_recv_sge: u32,
+    /// Bytes of inline data.
+    pub max_inline_data: u32,
     /// Whether each send is signaled.
     pub signals_all: bool,
     /// Whether polls of the queues for sends and for receives are seen.

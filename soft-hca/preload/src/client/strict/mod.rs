@@ -132,10 +132,15 @@ pub(super) fn note(
         }
         (command::QUERY_QP, _) => {
             if let Some(asked) = depths.asked(named.qpn) {
-                let at = offset_of!(answer::QueryQp, max_send_wr);
-                put(bytes, at, asked.max_send_wr);
-                let at = offset_of!(answer::QueryQp, max_recv_wr);
-                put(bytes, at, asked.max_recv_wr);
+                for (at, value) in [
+                    (offset_of!(answer::QueryQp, max_send_wr), asked.max_send_wr),
+                    (offset_of!(answer::QueryQp, max_recv_wr), asked.max_recv_wr),
+                    (offset_of!(answer::QueryQp, max_send_sge), asked.max_send_sge),
+                    (offset_of!(answer::QueryQp, max_recv_sge), asked.max_recv_sge),
+                    (offset_of!(answer::QueryQp, max_inline_data), asked.max_inline_data),
+                ] {
+                    put(bytes, at, value);
+                }
             }
         }
         (command::DESTROY_QP, _) => depths.forget(named.qpn),
@@ -203,6 +208,9 @@ fn begin(
     let asked = Asked {
         max_send_wr: asked.max_send_wr,
         max_recv_wr: if is_shared { 0 } else { asked.max_recv_wr },
+        max_send_sge: asked.max_send_sge,
+        max_recv_sge: asked.max_recv_sge,
+        max_inline_data: asked.max_inline_data,
         signals_all: asked.sq_sig_all != 0,
         is_followed: named.cqs.map(|cq| cq.is_some_and(late::is_followed)),
         srq: named.srq.filter(|_| is_shared),

@@ -55,14 +55,15 @@ fn leads_to_daemon(fd: RawFd) -> bool {
 
 /// The parts of a range of descriptors that do not have the lifeline in them.
 pub fn keep_out_of(first: u32, last: u32) -> [RangeInclusive<u32>; 2] {
+    /// Has no descriptor in it.
+    const EMPTY: RangeInclusive<u32> = RangeInclusive::new(1, 0);
     let fd = LIFELINE.load(Relaxed);
     match u32::try_from(fd) {
         Ok(kept) if (first..=last).contains(&kept) && is_lifeline(fd) => {
-            // An empty one ends before it begins.
-            let before = if kept > first { first..=kept - 1 } else { 1..=0 };
+            let before = if kept > first { first..=kept - 1 } else { EMPTY };
             [before, kept + 1..=last]
         }
-        _ => [first..=last, 1..=0],
+        _ => [first..=last, EMPTY],
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn other_memory_is_no_functions() {
-        let elsewhere = vec![0u8; 64];
+        let elsewhere: Vec<u8> = (0..64).collect();
         assert_eq!(frame_of(elsewhere.as_ptr() as usize), None);
         static BYTES: [u8; 8] = [0; 8];
         assert_eq!(frame_of(BYTES.as_ptr() as usize), None);

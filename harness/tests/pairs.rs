@@ -71,7 +71,7 @@ fn a_server_that_never_listens_is_reported_and_its_client_not_started() {
 #[test]
 fn a_tcp_server_is_ready_when_it_listens() {
     let mut plan = plan(None, Some("echo client"));
-    let play = ["--exact", "play_a_tcp_server", "--ignored", "--nocapture"];
+    let play = ["--exact", "pairs::play_a_tcp_server", "--ignored", "--nocapture"];
     plan.server = Some(Program {
         path: std::env::current_exe().unwrap(),
         arg0: None,

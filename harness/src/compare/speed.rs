@@ -169,8 +169,14 @@ impl Pairs {
                     Ok(None)
                 }
                 found => found.map(Some),
-            })?;
-            pairs.runs.extend(run);
+            });
+            // The C's failure came first, and ours may have the same cause.
+            if let (true, Err(_), Some(why)) =
+                (pairs.runs.is_empty(), &run, pairs.left_out.first())
+            {
+                return Err(Failure::Run(why.clone()));
+            }
+            pairs.runs.extend(run?);
             pairs.starts.extend(in_turn(turn, |maker| runs.start_up(maker))?);
         }
         Ok(pairs)

@@ -27,10 +27,21 @@ pub struct Lesson {
     pub peer_end: Ending,
     /// Looks at a run: the first thing that is wrong with respect to the lesson.
     pub check: fn(&Run) -> Verdict,
-    /// Its peer asks for something else in the second, strict run, so that the checker looks at that one, too.
-    pub asks_again: bool,
+    /// The second, strict run of a program with which nothing is wrong.
+    pub again: Again,
     /// Rules of `soft-hca check` that the student's program has to keep as well.
     pub rules: &'static [Rule],
+}
+
+/// The second run of a program, in which it gets no more than the specification promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// There is none: so many round trips, one behind the other, would take minutes.
+    Never,
+    /// The peer asks for the same, and only how both sides end counts.
+    Alike,
+    /// The peer asks for something else, so that the checker looks at this run, too.
+    Differently,
 }
 
 /// A peer with which all was well.
@@ -52,7 +63,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::send_one_message::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[],
     },
     Lesson {
@@ -62,7 +73,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::post_the_receive_first::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::ReceiveLate],
     },
     Lesson {
@@ -72,7 +83,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::send_from_two_pieces::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::SgeCount],
     },
     Lesson {
@@ -82,7 +93,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::a_list_by_one_call::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[],
     },
     Lesson {
@@ -92,7 +103,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::room_for_what_comes::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[],
     },
     Lesson {
@@ -102,7 +113,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::the_least_rights::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[],
     },
     Lesson {
@@ -112,7 +123,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::end_cleanly::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -122,7 +133,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::sleep_without_losing::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::ArmOrder, Rule::Overlap],
     },
     Lesson {
@@ -132,7 +143,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::one_completion_for_a_list::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -142,7 +153,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::write_then_tell::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::RkeyStale],
     },
     Lesson {
@@ -152,7 +163,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::find_out_why_it_hangs::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -162,7 +173,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: true,
         peer_end: CONTENT,
         check: checkers::a_queue_pair_by_hand::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Timers, Rule::PkeyIndex, Rule::Leaked],
     },
     Lesson {
@@ -172,7 +183,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::take_into_two_pieces::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::ReceiveLate],
     },
     Lesson {
@@ -182,7 +193,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::connect_step_by_step::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -192,7 +203,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::tell_with_the_write::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::RkeyStale, Rule::InlineSize],
     },
     Lesson {
@@ -202,7 +213,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::agree_or_refuse::check,
-        asks_again: true,
+        again: Again::Differently,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
@@ -212,7 +223,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: KILLED,
         check: checkers::notice_a_dead_peer::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::AfterError, Rule::Leaked],
     },
     Lesson {
@@ -222,7 +233,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::one_poll_for_everything::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -232,7 +243,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::datagrams::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::Leaked],
     },
     Lesson {
@@ -242,7 +253,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::shared_receives::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::QueueFull, Rule::Overlap, Rule::Leaked],
     },
     Lesson {
@@ -252,7 +263,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::blast_with_credits::check,
-        asks_again: true,
+        again: Again::Differently,
         rules: &[Rule::ReceiveLate, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -262,7 +273,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::add_at_once::check,
-        asks_again: false,
+        again: Again::Never,
         rules: &[Rule::ReadDepth, Rule::UnsignaledRun, Rule::QueueFull, Rule::CqFull],
     },
     Lesson {
@@ -272,7 +283,7 @@ pub const LESSONS: &[Lesson] = &[
         is_by_hand: false,
         peer_end: CONTENT,
         check: checkers::three_clients::check,
-        asks_again: false,
+        again: Again::Alike,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
     },
 ];

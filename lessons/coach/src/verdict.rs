@@ -6,7 +6,7 @@ use soft_hca_record::explain;
 use soft_hca_record::text::Text;
 
 use crate::facts::Run;
-use crate::lesson::Lesson;
+use crate::lesson::{Again, Lesson};
 
 /// What is wrong, in a sentence without its end, and the entries of the record that show it, by their
 /// indices.
@@ -30,7 +30,7 @@ pub fn wrong(what: impl Into<String>, entries: impl IntoIterator<Item = usize>) 
 /// it is the end that counts: whatever is late there says nothing of the program.
 pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
     crash(run)?;
-    if run.is_strict() && !lesson.asks_again && ends(lesson, run).is_ok() {
+    if run.is_strict() && lesson.again == Again::Alike && ends(lesson, run).is_ok() {
         return Ok(());
     }
     // Each step is late, so that on a busy machine many of them may take any time. What waits for ever is explained.

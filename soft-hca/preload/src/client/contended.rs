@@ -5,8 +5,7 @@
 //! others on the rest, exchange one message in each round of slices, which takes milliseconds. To yield changes little:
 //! the system then counts the slice as used. A thread that sleeps has not used it, and takes the processor from who
 //! computes when it wakes up. So one that was put aside while it polled sleeps for a moment whenever it has polled in
-//! vain for a while. A peer that is there has answered soon then, so this has an end: who still finds nothing polls on.
-//! Nothing of this happens where processors are free.
+//! vain for a while. Nothing of this happens where processors are free.
 
 use std::cell::Cell;
 
@@ -19,16 +18,12 @@ const GAP_NS: u64 = 200_000;
 const SHARED_NS: u64 = 1_000_000_000;
 /// So long a thread polls before it sleeps: longer than a peer needs that runs.
 const SPIN_NS: u64 = 50_000;
-/// After so long without a completion it sleeps no more: the peer is not waiting for a processor.
-const PATIENCE_NS: u64 = 200_000_000;
 
 /// A thread that polls. Times are `CLOCK_MONOTONIC` nanoseconds.
 #[derive(Debug)]
 struct Polling {
-    /// When a poll was first seen to find nothing, since one has found something; 0 for none.
+    /// When a poll was first seen to find nothing, since one has found something or the thread has slept; 0 for none.
     since: Cell<u64>,
-    /// The same, or when it was first seen to poll after it has slept; 0 for neither.
-    spins_since: Cell<u64>,
     /// When one was seen last; 0 for never.
     seen: Cell<u64>,
     /// How often the thread had been put aside by then.
@@ -41,7 +36,6 @@ impl Polling {
     const fn new() -> Self {
         Self {
             since: Cell::new(0),
-            spins_since: Cell::new(0),
             seen: Cell::new(0),
             preemptions: Cell::new(0),
             shared_until: Cell::new(0),
@@ -53,10 +47,6 @@ impl Polling {
         let last = self.seen.replace(now);
         if self.since.get() == 0 {
             self.since.set(now);
-            self.spins_since.set(0);
-        }
-        if self.spins_since.get() == 0 {
-            self.spins_since.set(now);
         }
         if now.saturating_sub(last) >= GAP_NS {
             let count = preemptions();
@@ -65,17 +55,15 @@ impl Polling {
                 self.shared_until.set(now + SHARED_NS);
             }
         }
-        let sleeps = now < self.shared_until.get()
-            && now - self.spins_since.get() >= SPIN_NS
-            && now - self.since.get() < PATIENCE_NS;
+        let sleeps = now < self.shared_until.get() && now - self.since.get() >= SPIN_NS;
         if sleeps {
-            self.spins_since.set(0);
+            self.begin_again();
         }
         sleeps
     }
 
-    /// A poll finds something.
-    fn found(&self) {
+    /// It has not polled in vain from now on.
+    fn begin_again(&self) {
         self.since.set(0);
     }
 }
@@ -88,7 +76,7 @@ thread_local! {
 #[inline]
 pub(super) fn found() {
     // Not in a thread that is ending.
-    let _ = POLLING.try_with(Polling::found);
+    let _ = POLLING.try_with(Polling::begin_again);
 }
 
 /// Polls of this thread find nothing; `now` are `CLOCK_MONOTONIC` nanoseconds. Sleeps for a moment if another thread waits for the
@@ -118,32 +106,26 @@ mod tests {
     fn a_thread_that_was_put_aside_sleeps_now_and_then() {
         let (polling, mut now) = (Polling::new(), 1_000_000);
         // Whatever was before it has polled.
-        assert_eq!(poll(&polling, &mut now, PATIENCE_NS / 2, 7), 0);
+        assert_eq!(poll(&polling, &mut now, SHARED_NS, 7), 0);
         // It has done something else for a while.
         now += 10 * GAP_NS;
-        polling.found();
-        assert_eq!(poll(&polling, &mut now, PATIENCE_NS / 2, 7), 0);
+        assert_eq!(poll(&polling, &mut now, SHARED_NS, 7), 0);
         now += 10 * GAP_NS;
-        polling.found();
-        let most = (PATIENCE_NS / SPIN_NS) as usize;
-        let sleeps = poll(&polling, &mut now, SHARED_NS / 2, 8);
+        let most = (SHARED_NS / SPIN_NS) as usize;
+        let sleeps = poll(&polling, &mut now, SHARED_NS, 8);
         assert!((most / 2..=most).contains(&sleeps), "{sleeps} of {most}");
-        // That was long ago.
-        polling.found();
-        poll(&polling, &mut now, SHARED_NS, 8);
-        polling.found();
-        assert_eq!(poll(&polling, &mut now, PATIENCE_NS, 8), 0);
+        assert_eq!(poll(&polling, &mut now, SHARED_NS, 8), 0);
     }
 
     #[test]
     fn who_finds_something_goes_on() {
         let (polling, mut now) = (Polling::new(), 1_000_000);
         poll(&polling, &mut now, 1000, 7);
-        polling.found();
+        polling.begin_again();
         now += 10 * GAP_NS;
         for _ in 0..10 {
             assert_eq!(poll(&polling, &mut now, SPIN_NS - 1000, 8), 0);
-            polling.found();
+            polling.begin_again();
         }
         assert_eq!(poll(&polling, &mut now, SPIN_NS + 1000, 8), 1);
     }

@@ -47,7 +47,6 @@ mod others;
 mod partitions;
 mod perftest;
 mod places;
-mod processors;
 mod providers;
 mod qemu;
 mod queues;

@@ -19,7 +19,7 @@ mod random;
 
 use std::io;
 
-pub use clock::{nap, now_ns};
+pub use clock::now_ns;
 pub use descriptors::pipe;
 pub use descriptors::{has_hung_up, hide, keep_across_exec};
 pub use event_fd::take_token;
@@ -28,7 +28,7 @@ pub use memory_file::{memory_file, seal_size};
 pub use next::Next;
 pub use page::page_bytes;
 pub use process::set_time_slice;
-pub use process::{allow_peers, is_readable, preemptions, user};
+pub use process::{allow_peers, is_readable, user};
 pub use random::random;
 
 /// The result of a call that is -1 where it fails.

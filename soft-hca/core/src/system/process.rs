@@ -1,8 +1,6 @@
 //! This process, as others see it.
 #![allow(unsafe_code, reason = "attributes of the process")]
 
-use std::mem::MaybeUninit;
-
 /// The effective user.
 pub fn user() -> u32 {
     // SAFETY: has no preconditions.
@@ -20,15 +18,6 @@ pub fn allow_peers() {
 pub fn is_readable() -> bool {
     // SAFETY: reads an attribute of this process.
     unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 }
-}
-
-/// How often the system has taken the processor from this thread, which would have gone on.
-pub fn preemptions() -> u64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: fills the structure, of which zeros are a valid one.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    // SAFETY: as above.
-    unsafe { usage.assume_init() }.ru_nivcsw as u64
 }
 
 /// Has the scheduler give this thread the processor in pieces of so many nanoseconds. A shorter piece

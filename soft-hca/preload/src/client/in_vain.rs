@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::system;
 
-use crate::client::{contended, process};
+use crate::client::process;
 
 /// Polls between two looks at the clock. It is odd, so that of queues that are polled in turn each has one.
 const BETWEEN: u32 = 61;
@@ -32,11 +32,9 @@ pub(super) fn nothing(index: u32) {
 
 #[cold]
 fn note(index: u32) {
-    let now = system::now_ns();
     if let Some(process) = process::current() {
-        seen(&process.arena, index, now);
+        seen(&process.arena, index, system::now_ns());
     }
-    contended::nothing(now);
 }
 
 fn seen(arena: &Mapping, index: u32, now: u64) {

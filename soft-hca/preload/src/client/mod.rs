@@ -9,7 +9,6 @@ mod buffers;
 mod cancel;
 mod channel;
 mod cm;
-mod contended;
 mod daemon;
 mod doorbell;
 mod env;

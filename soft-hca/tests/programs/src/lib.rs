@@ -201,7 +201,6 @@ fn package(program: &str) -> &'static str {
         "mooncake_master" | "transfer_engine_bench" => "conformance/engines",
         "ggml-rpc-server" => "conformance/engines --llama",
         "valgrind" => "package valgrind",
-        "taskset" => "package util-linux",
         "tshark" => "package tshark",
         "qperf" => "package qperf",
         "iperf" => "package iperf",

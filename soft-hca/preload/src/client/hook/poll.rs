@@ -8,7 +8,7 @@ use super::layout::Wc;
 use super::table::{self, Hooked};
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
-use crate::client::{contended, in_vain, share};
+use crate::client::{in_vain, share};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
@@ -30,7 +30,6 @@ fn polled(queue: Queue, begins: bool) {
     let Some(process) = process::current().filter(|_| queue.generation != 0) else { return };
     let actor = process.actor();
     in_vain::over(&process.arena, queue.index);
-    contended::found();
     if actor.is_polled_eagerly(queue.index, queue.generation) {
         actor.settle(queue.index);
     } else if begins {

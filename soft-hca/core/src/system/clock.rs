@@ -11,8 +11,8 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Has the thread sleep for as short a time as the system can; a signal ends that. The system call itself is
-/// no point at which a thread may be cancelled.
+/// Has the thread sleep for as short a time as the system can, or until a signal comes. The plain
+/// system call is no cancellation point of the thread.
 pub fn nap() {
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 1 };
     let unslept = ptr::null_mut::<libc::timespec>();

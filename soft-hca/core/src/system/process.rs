@@ -15,14 +15,14 @@ pub fn allow_peers() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
-/// Whether the system lets other processes of its user look into this one, as far as it is this one's to say:
-/// `PR_SET_DUMPABLE`, or a file that may be run and not read.
+/// Whether this process lets others of its user access its memory. It does not after it has cleared
+/// `PR_SET_DUMPABLE`, or if its file may be executed but not read.
 pub fn is_readable() -> bool {
     // SAFETY: reads an attribute of this process.
     unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 }
 }
 
-/// How often the system has taken the processor from this thread, which would have gone on.
+/// How often the system has taken the processor from this thread although the thread could go on.
 pub fn preemptions() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: fills the structure, of which zeros are a valid one.

@@ -18,7 +18,7 @@ use crate::system;
 
 /// The fabric's folder, for programs in it.
 pub const DIR: &str = "SOFT_HCA_DIR";
-/// The number of the descriptor that keeps the fabric alive as long as a program and its children.
+/// The number of the descriptor that keeps the fabric alive while a program or a child of it runs.
 pub const LIFELINE: &str = "SOFT_HCA_LIFELINE";
 /// The devices that a program finds, as a [`DeviceSet`](crate::device_spec::DeviceSet); all where
 /// there is no such variable.

@@ -18,7 +18,7 @@
 //! | [`arena`], [`ring`] | tables and queues in shared memory |
 //! | [`provider`] | where the system has rdma-core's half of the driver |
 //! | [`system`] | system calls |
-//! | [`memcheck`] | what Valgrind is told |
+//! | [`memcheck`] | requests to Valgrind |
 //! | [`deadlines`] | what is to be done later |
 //! | [`put_off`] | for how long `--strict` puts something off |
 //! | `sync` | atomics, which `soft-hca/loom` replaces |

@@ -1,5 +1,6 @@
-//! What Valgrind's Memcheck is told of a program that runs under it, by its client requests (`valgrind.h` and
-//! `memcheck.h`, whose numbers are an interface that stays). Otherwise a request is a few instructions that do nothing.
+//! Client requests to Valgrind's Memcheck (`valgrind.h` and `memcheck.h`, whose numbers are a
+//! stable interface). In a program that does not run under Valgrind, a request is a few
+//! instructions that do nothing.
 #![allow(unsafe_code, reason = "the instructions by which Valgrind is spoken to")]
 
 /// Memcheck's requests are numbered from here: 'M', 'C'.
@@ -8,15 +9,16 @@ const MAKE_MEM_NOACCESS: usize = FIRST;
 const MAKE_MEM_DEFINED_IF_ADDRESSABLE: usize = FIRST + 11;
 const DISABLE_ADDR_ERROR_REPORTING_IN_RANGE: usize = FIRST + 14;
 
-/// Of a range that is longer, Valgrind tells the user whenever it is marked.
+/// Valgrind prints a warning when a longer range is marked.
 const PIECE: usize = 256 << 20;
 
 /// Makes a request.
 #[inline]
 fn request(number: usize, address: usize, bytes: usize) {
     let arguments = [number, address, bytes, 0, 0, 0];
-    // SAFETY: four rotations that amount to none and an exchange of a register with itself, of which Valgrind
-    // knows them. It reads the arguments, and changes what it knows about the memory, not the memory.
+    // SAFETY: four rotations that amount to none and an exchange of a register with itself, by
+    // which Valgrind knows a request. It reads the arguments, and changes its marks of the memory,
+    // not the memory.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -49,8 +51,9 @@ fn request(number: usize, address: usize, bytes: usize) {
     let _ = arguments;
 }
 
-/// Memory that no program has pointers in, and of which little is in use: its pages are not looked at for leaks, which
-/// would allocate them all, and accesses to it are right.
+/// Has Memcheck leave memory alone in which no program has pointers and of which little is in use.
+/// It does not search the pages for leaks, which would allocate them all, and reports no access as
+/// an error.
 pub fn leave_alone(address: usize, bytes: usize) {
     for begin in (0..bytes).step_by(PIECE) {
         request(MAKE_MEM_NOACCESS, address + begin, PIECE.min(bytes - begin));
@@ -58,8 +61,8 @@ pub fn leave_alone(address: usize, bytes: usize) {
     request(DISABLE_ADDR_ERROR_REPORTING_IN_RANGE, address, bytes);
 }
 
-/// Memory that is written behind Valgrind's back, by another process or the kernel. What may not be accessed
-/// stays so.
+/// Tells Memcheck of memory that another process or the kernel writes. Bytes that may not be
+/// accessed stay so.
 pub fn is_written(address: u64, bytes: u64) {
     request(MAKE_MEM_DEFINED_IF_ADDRESSABLE, address as usize, bytes as usize);
 }

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `server` | the loop |
 //! | `listing`, `why` | what `soft-hca ls` shows |
-//! | `threads` | what `/proc` tells of a process's threads |
+//! | `threads` | the threads of a process, from `/proc` |
 //! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | `files` | the files that clients have opened, each a connection |

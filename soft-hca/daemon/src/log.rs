@@ -35,13 +35,14 @@ impl Lazy {
     }
 }
 
-/// Opens a log to add lines to it. It is a regular file of this user's, and no link to one: in a folder that is
-/// everybody's, somebody else may have been first, with a pipe that nobody reads.
+/// Opens a log to add lines to it. The log has to be a regular file of this user, and no link: in a
+/// folder that everybody can write, another user may have put a pipe there that nobody reads.
 pub fn open(path: &Path) -> io::Result<File> {
     opened(path, OpenOptions::new().create(true).append(true).mode(0o600))
 }
 
-/// The last line of a log, without what a terminal would obey; `None` for a log without lines.
+/// The last line of a log, with control characters escaped, which a terminal would obey; `None` for
+/// a log without lines.
 pub fn last_line(path: &Path) -> io::Result<Option<String>> {
     let mut file = opened(path, OpenOptions::new().read(true))?;
     let length = file.metadata()?.len();

@@ -73,7 +73,7 @@ impl Processes {
         self.0.get(index)?.pidfd.as_ref().map(|pidfd| pidfd.as_fd())
     }
 
-    /// The same to be kept.
+    /// The same descriptor, to be kept.
     pub(crate) fn shared_pidfd(&self, index: usize) -> Option<Arc<OwnedFd>> {
         self.0.get(index)?.pidfd.clone()
     }

@@ -1,7 +1,7 @@
-//! The daemon's file descriptors. Each program takes some: for what it keeps the fabric alive by, for each file that it
-//! opens, for that file's events, and for its own end.
+//! The daemon's file descriptors. Each program takes some: for the connection that keeps the fabric
+//! alive, for each file that it opens, for that file's events, and for news of the program's end.
 //!
-//! Where all are taken, nobody could be told so, since that takes another one. So there is one in reserve.
+//! When all are taken, the daemon needs one more to tell a client so. It keeps that one in reserve.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,20 +13,20 @@ use rustix::process::{Resource, getrlimit};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{FULL, Listener, Reply};
 
-/// How long who could not even be turned away waits for the next try.
+/// Time before the next try if a client could not even be turned away.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many descriptors this process may have, for who reads the log.
+/// How many descriptors this process may have, for the log.
 pub(crate) fn limit() -> String {
     getrlimit(Resource::Nofile).current.map_or("none".into(), |limit| limit.to_string())
 }
 
-/// The error of who asks for something for which a descriptor cannot be had.
+/// The error for a request that fails because there is no descriptor for it.
 pub(crate) fn refusal(error: io::Error) -> Errno {
     if is_full(&error) { FULL } else { Errno::ENOMEM }
 }
 
-/// Whether something fails because all descriptors are taken, the daemon's or the system's.
+/// Whether a call has failed because all descriptors are taken, the daemon's or the system's.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
@@ -40,14 +40,14 @@ impl Reserve {
         Ok(Self(Some(eventfd(0, EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Tells who is next at the listener that there is no descriptor for it.
+    /// Tells the listener's next client that there is no descriptor for it.
     pub(crate) fn turn_away(&mut self, listener: &Listener) {
         self.0 = None;
         match listener.accept() {
             Ok(connection) => {
                 let _ = connection.send(&Reply(Err(FULL)).encode(), &[]);
             }
-            // Whoever has the system's last one. The listener stays readable.
+            // Another process has the system's last one. The listener stays readable.
             Err(error) if is_full(&error) => thread::sleep(PAUSE),
             Err(_) => {}
         }
@@ -68,7 +68,7 @@ mod tests {
         let listener = Listener::bind(&dir.join("socket")).unwrap();
         let client = Connection::connect(&dir.join("socket")).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        // What it asks for stays unread.
+        // The daemon does not read the request.
         client.send(&Request::List.encode(), &[]).unwrap();
         let mut reserve = Reserve::new().unwrap();
         reserve.turn_away(&listener);

@@ -130,9 +130,9 @@ pub(crate) struct Daemon {
     recorder: Option<u32>,
     /// Number of the last recording.
     recordings: u32,
-    /// For who comes when no descriptor is left.
+    /// A descriptor for clients that connect when no other is left.
     reserve: Reserve,
-    /// The last client was turned away, which was logged.
+    /// Whether the last client was turned away, and that was logged.
     is_full: bool,
     /// Somebody has been here; with the last one the daemon ends.
     has_served: bool,
@@ -258,7 +258,7 @@ impl Daemon {
             tracing::warn!("programs are turned away: {error}, the limit is {limit} (ulimit -n)");
         }
         self.reserve.turn_away(listener);
-        // If nobody else is here, nobody will come.
+        // Without other clients the daemon ends.
         self.has_served = true;
     }
 

@@ -1,4 +1,4 @@
-//! What `/proc` tells of a process's threads.
+//! The threads of a process, from `/proc`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use std::fs;
 pub(crate) struct Threads(Vec<char>);
 
 impl Threads {
-    /// Of a process; none if there is no such process.
+    /// The threads of a process; none if there is no such process.
     pub(crate) fn of(pid: u32) -> Self {
         let folder = fs::read_dir(format!("/proc/{pid}/task"));
         let threads = folder.into_iter().flatten().flatten();

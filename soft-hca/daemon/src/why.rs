@@ -308,7 +308,7 @@ impl Look<'_> {
             );
             return Some((why, "both sides wait for the other's message: one has to send first"));
         }
-        // One that computes may look later.
+        // A program that computes may poll later.
         let is_blocked = || self.is_asked || self.threads(proc).all_sleep();
         let unpolled = self.unpolled_of(peer).filter(|_| is_blocked())?;
         let why = format!("{has}, and its peer {who} does not look at what it has got: {unpolled}");
@@ -329,7 +329,7 @@ impl Look<'_> {
         })
     }
 
-    /// How a thread has waited for the receives of a queue pair for long, if one has.
+    /// The way in which a thread has waited long for the receives of a queue pair, if one has.
     fn waits(&self, qp: &Qp) -> Option<String> {
         let index = qp.recv_cq.load(Acquire);
         let cq = self.fabric.arena.cqs.get(index as usize)?;

@@ -72,7 +72,7 @@ pub fn qp_index(qpn: u32, base: u32) -> Option<usize> {
 /// The part of a region's or window's key that its user may choose (IBTA 10.6).
 pub const KEY_VARIANT: u32 = 0xff;
 
-/// Values of [`Arena::key_base`]: with none of them a key is 0, which is no key, or has all bits set.
+/// The number of values of [`Arena::key_base`], chosen so that no key is 0 (no key) or all ones.
 pub const KEY_BASES: u32 = (1 << 24) - 1 - MAX_MRS as u32;
 
 /// The key of the region or window with an index, with [`Arena::key_base`].
@@ -80,7 +80,8 @@ pub fn key(index: usize, variant: u32, base: u32) -> u32 {
     (index as u32 + 1 + base % KEY_BASES) << 8 | variant & KEY_VARIANT
 }
 
-/// The index of the region or window with a key, if it can be one's; see [`Arena::key_base`].
+/// The index of the region or window with a key; `None` for a key below those of
+/// [`Arena::key_base`].
 pub fn key_index(key: u32, base: u32) -> Option<usize> {
     let number = (key >> 8).checked_sub(base)?;
     number.checked_sub(1).map(|index| index as usize)
@@ -228,7 +229,7 @@ entry! {
         /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
         /// ring has room for. See `engine::strict`.
         pub exact: AtomicU32,
-        /// 1 while it is in [`Arena::staged_cqs`]; whoever has `lock` changes both.
+        /// 1 while it is in [`Arena::staged_cqs`]; the holder of `lock` changes both.
         pub is_listed: AtomicU32,
 
         // The cache line of who polls
@@ -320,7 +321,7 @@ entry! {
         pub dlid_path_bits: AtomicU32,
         /// As [`Qp::packet_octets`].
         pub packet_octets: AtomicU32,
-        /// Number of the port that it begins at.
+        /// Number of the port that its datagrams leave by.
         pub port: AtomicU32,
         /// Index of the source GID.
         pub sgid_index: AtomicU32,
@@ -371,8 +372,8 @@ pub struct Arena {
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
     pub qpn_base: AtomicU32,
-    /// Where the keys of regions and windows begin, in entries: the fabric's own choice, so that nobody
-    /// guesses a key.
+    /// The base of the keys of regions and windows, which is added to the index of an entry. Each
+    /// fabric has its own random one, so that nobody guesses a key.
     pub key_base: AtomicU32,
     /// The machine's first IPv4 address, for headers of datagrams, in network byte order.
     pub ipv4: AtomicU32,
@@ -507,7 +508,7 @@ impl Arena {
         self.mrs.get(self.key_index(key)?).filter(|mr| mr.live.load(Acquire) == key)
     }
 
-    /// The index of the region or window with a key, if it can be one's.
+    /// The index of the region or window with a key; `None` for a key below the first one.
     #[inline]
     pub fn key_index(&self, key: u32) -> Option<usize> {
         key_index(key, self.key_base.load(Relaxed))

@@ -90,7 +90,7 @@ impl Mapping {
             unsafe { libc::munmap(base, ARENA_BYTES) };
             return Err(error);
         }
-        // Before the heap are the tables, whose locks are given to system calls.
+        // The tables before the heap are left out: system calls are given their locks.
         let address = base.expose_provenance();
         memcheck::leave_alone(address + HEAP_START, ARENA_BYTES - HEAP_START);
         let base = NonNull::new(base.cast()).expect("mmap does not map address 0 unasked");

@@ -60,9 +60,10 @@ pub fn ask(phase: &AtomicU32) {
 
 /// The helper's first step. False if there is no request, or it has gone.
 ///
-/// The daemon, which makes a region invalid, either sees that the helper is busy, or its own helper, which
-/// looks at regions after this, sees the region so: both sides write, then read what the other
-/// writes, with a fence between the two. (A closed program waits for its helper itself: `registry`.)
+/// When the daemon makes a region invalid, either it sees that its helper is busy, or the helper,
+/// which looks at regions after this, sees that the region is invalid: each side writes, then reads
+/// what the other writes, with a fence in between. (A closed program waits for its own helper by
+/// its `registry`.)
 pub fn begin(phase: &AtomicU32) -> bool {
     let word = phase.load(Acquire);
     if !is_asked(word) || !step(phase, word, BUSY) {

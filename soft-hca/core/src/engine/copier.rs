@@ -26,7 +26,7 @@ pub trait Copier: fmt::Debug {
         to: Memory<'_>,
     ) -> Result<(), Fault>;
 
-    /// What registered memory has to be in to be used, if the arena's tables are not enough.
+    /// The registry that memory has to be in to be used; `None` if the arena's tables are enough.
     fn registry(&self) -> Option<&Registry> {
         None
     }
@@ -39,7 +39,7 @@ pub struct LocalCopier {
 }
 
 impl LocalCopier {
-    /// One that uses the memory and the processes in a registry only, of those that it is about.
+    /// A copier that, of the processes that a registry is about, uses only what is in the registry.
     pub fn guarded(registry: Arc<Registry>) -> Self {
         Self { pids: Pids::of(Some(registry)) }
     }

@@ -74,7 +74,7 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     grh
 }
 
-/// Whether an address handle is there that was created with an address vector.
+/// Whether an address handle exists and was created with this address vector.
 fn is_made_with(ah: &Ah, vector: &AddressVector) -> bool {
     ah.live.load(Acquire) != 0
         && ah.port.load(Acquire) == vector.port.into()

@@ -12,8 +12,8 @@
 //! - before another request of a peer, which goes straight to the receiver's memory: requests of a
 //!   queue pair take effect in order (IBTA volume 1, 10.8.3);
 //! - after each command of its owner that may have ended a receive work request or a memory region:
-//!   from then on the memory is the program's again. A list has the queues that such a command looks at
-//!   ([`listed`](crate::engine::listed)).
+//!   from then on the memory is the program's again. Such a command looks only at queues that are
+//!   listed ([`listed`](crate::engine::listed)).
 //!
 //! The ring has one producer, who holds the queue's lock, and one consumer, who holds
 //! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in
@@ -108,8 +108,8 @@ impl<'a> Actor<'a> {
         })
     }
 
-    /// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, of
-    /// whom `index` is the receive completion queue. `None` if they have to be moved at once.
+    /// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, and
+    /// `index` is its receive completion queue. `None` if they have to be moved at once.
     fn stage(&self, index: u32, from: Memory<'_>, to: Memory<'_>) -> Option<Result<(), Fault>> {
         let (cq, ring) = self.eager_ring(index)?;
         if from.proc != self.me || to.proc == self.me || self.is_daemon() {
@@ -152,7 +152,8 @@ impl<'a> Actor<'a> {
         Some(Ok(()))
     }
 
-    /// Whether some of the memory is of a region on demand: if it is not there, both sides are told so.
+    /// Whether some of the memory is in a region with on-demand paging. It may not be there, and
+    /// both sides have to be told so.
     fn comes_on_demand(&self, memory: Memory<'_>) -> bool {
         let region = |index| self.arena.mrs.get(memory.region(index).index()?);
         let mut regions = (0..memory.segments.len()).filter_map(region);
@@ -211,8 +212,8 @@ impl<'a> Actor<'a> {
         true
     }
 
-    /// Moves all payloads that are staged for these queues, which are this process's own, to where they
-    /// belong. Gives at how many queues it has looked.
+    /// Moves all payloads that are staged for these queues of this process to where they belong.
+    /// Returns the number of queues that it has looked at.
     pub fn settle_all(&self, queues: &CqSet) -> usize {
         let mut looked_at = 0;
         for (index, generation) in self.listed(queues) {

@@ -54,9 +54,9 @@ impl<'a> Actor<'a> {
 
 impl Actor<'_> {
     /// A queue pair fails whose completion was lost: its completion queue is overrun (IBTA 11.6.3,
-    /// "local work queue catastrophic error"). Its program is told once, also where the queue pair is in
-    /// the error state already: the completion that was to say so may be the one that was lost. The
-    /// caller holds no lock.
+    /// "local work queue catastrophic error"). Its program is told once, also of a queue pair that
+    /// is in the error state already: the lost completion may be the one that would have said so.
+    /// The caller holds no lock.
     pub(super) fn fail_overrun(&self, qpn: u32, deferred: &mut Deferred) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let fails = set_error(qp, qpn, can_fail, deferred);

@@ -32,8 +32,8 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper of process `me`, for memory that is in a registry. That of the daemon also
-    /// answers for helpers that are dead. The program's signals are not for this thread.
+    /// Starts the helper of process `me`, for memory that is in a registry. The daemon's helper
+    /// also answers for helpers that are dead. The program's signals are not for this thread.
     pub fn start(
         arena: Arc<Mapping>,
         me: usize,

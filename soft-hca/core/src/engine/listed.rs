@@ -1,10 +1,10 @@
-//! Completion queues for which payloads may be staged, as a list that is common to all programs: a
-//! command of their owner looks at these, however many other queues it has.
+//! The completion queues for which payloads may be staged, as a list that all programs share. A
+//! command of a program looks only at those of its queues that are listed, however many it has.
 //!
-//! Who stages a payload lists the queue, before the payload can be seen. The owner takes it off the list
-//! when all that was staged is in its place. Both have the queue's lock for that, so for a queue that is not
-//! listed nothing is staged. Polls leave the list alone: as long as nobody gives a command, a queue is listed
-//! once, and who stages reads one word more.
+//! A sender lists the queue before the payload that it stages can be seen. The queue's owner takes
+//! it off the list when all payloads are in their places. Both hold the queue's lock for that, so
+//! nothing is staged for a queue that is not listed. Polls leave the list alone: as long as the
+//! owner gives no command, a queue is listed once, and each sender reads one word more.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::arena::Cq;
 use crate::engine::Actor;
 
-/// Completion queues that a list has in each word.
+/// Completion queues in each word of the list.
 const IN_WORD: u32 = u64::BITS;
 
 /// Completion queues of a device file, by the words of the list: index and generation of each.
@@ -59,14 +59,14 @@ impl<'a> Actor<'a> {
     #[cold]
     fn add_to_list(&self, index: u32, cq: &Cq) {
         if let Some(word) = self.word_of(index) {
-            // Who dies in between has it listed once more by the next one.
+            // If this process dies in between, the next sender lists the queue once more.
             word.fetch_or(bit(index), AcqRel);
             cq.is_listed.store(1, Release);
         }
     }
 
-    /// Takes a queue off the list if nothing `is_staged` for it. It stays there if somebody has its lock, who
-    /// may be stopped.
+    /// Takes a queue off the list if nothing `is_staged` for it. The queue stays listed while
+    /// another process has its lock: that process may be stopped, so this one does not wait.
     pub(super) fn take_off_list(&self, index: u32, cq: &Cq, is_staged: impl FnOnce() -> bool) {
         let Some(_guard) = cq.lock.try_lock(self.me) else { return };
         if let Some(word) = self.word_of(index).filter(|_| !is_staged()) {
@@ -75,7 +75,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Those of some queues that are listed: index and generation.
+    /// Index and generation of those of `queues` that are listed.
     pub(super) fn listed(&self, queues: &CqSet) -> impl Iterator<Item = (u32, u32)> {
         queues.0.iter().flat_map(|(word, queues)| {
             let listed = self.word_of(word * IN_WORD).map_or(0, |word| word.load(Acquire));

@@ -148,7 +148,7 @@ fn out_of_bounds(side: MemorySide, key: u32, access: (u64, u64), region: (u64, u
     CheckError::memory(side, Cause::Bounds { side, key, access, region })
 }
 
-/// Whether memory of a process still is registered for writing, in the region that it was found in.
+/// Whether memory of a process is still registered for writing, in the region that it was found in.
 pub(super) fn may_be_written(
     arena: &Arena,
     proc: usize,

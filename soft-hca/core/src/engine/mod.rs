@@ -34,7 +34,7 @@
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `own_memory` | within this process | |
-//! | `registry` | what is registered, as the process that copies was told itself | `rxe_mr.c` |
+//! | `registry` | regions and processes, as told to the process that copies | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
 //! | `check`, `cause` | checks that have failed, and why | |
 //! | `traced`, `posted` | what is traced | |

@@ -3,8 +3,8 @@
 //! A program may unmap memory that it has registered. The system calls of `process_memory` report
 //! that; a plain copy would end the program with a signal. So here the copy is a few instructions
 //! at a known place, and a handler of SIGSEGV and SIGBUS that, for a fault at that place and no
-//! other, has the copy return and say so. All other signals go to the program's own handler, which it may set at
-//! any time by the C library's functions: then [`set_action`] keeps ours before it.
+//! other, has the copy return and say so. All other signals go to the program's own handler. The
+//! program may set one at any time by the C library's functions; [`set_action`] keeps ours first.
 //!
 //! Where there is no such copy (processors other than x86-64 and arm64, a process in which nobody has
 //! called [`guard`]) there is no [`copy`] either, and the system calls do the work.
@@ -31,13 +31,13 @@ pub fn guard() -> bool {
     is_guarded()
 }
 
-/// Whether faults are caught by this signal, so that a program's handler comes behind ours.
+/// Whether our handler for faults is installed at this signal, so that a program's comes after it.
 pub fn is_guarded_signal(signal: libc::c_int) -> bool {
     machine::is_first_at(signal)
 }
 
-/// `sigaction(2)` of the program: whatever it sets for a signal by which faults of copies are caught, these are
-/// caught first.
+/// The program's `sigaction(2)`. At a signal that reports faults of copies our handler stays the
+/// first one, and the program's gets all other faults.
 ///
 /// # Safety
 /// As for `sigaction(2)`.
@@ -190,14 +190,14 @@ mod machine {
 
     const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-    /// What the program does at each of [`SIGNALS`], as a [`Word`].
+    /// The program's action at each of [`SIGNALS`], as a [`Word`].
     static OF_PROGRAM: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-    /// Whether ours comes first.
+    /// Whether our handler is installed.
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 
-    /// A program's handler and those of its flags that ours does not have, in a word: it is read while a signal is
-    /// handled, which may come while another thread sets another one.
+    /// A program's handler and those of its flags in which ours may differ, in one word: our
+    /// handler may read it while another thread sets another action.
     #[derive(Clone, Copy)]
     struct Word(u64);
 
@@ -225,7 +225,7 @@ mod machine {
             self.flags() & flag != 0
         }
 
-        /// The program's own in the place of ours.
+        /// Puts the program's handler and flags in the place of ours.
         fn restore(self, action: &mut libc::sigaction) {
             action.sa_sigaction = self.handler();
             let other = Self::FLAGS.iter().fold(action.sa_flags, |flags, flag| flags & !flag);
@@ -233,10 +233,10 @@ mod machine {
         }
     }
 
-    /// What the system does by itself.
+    /// The system's default action.
     const DEFAULT: Word = Word(0);
 
-    /// The C library's function: a program's may be ours.
+    /// The C library's function; a program may find ours by that name.
     unsafe fn sigaction(
         signal: c_int,
         new: *const libc::sigaction,
@@ -256,7 +256,7 @@ mod machine {
         SIGNALS.iter().position(|known| *known == signal)
     }
 
-    /// Whether ours comes first at a signal.
+    /// Whether our handler is the first one at a signal.
     pub(super) fn is_first_at(signal: c_int) -> bool {
         index(signal).is_some() && IS_INSTALLED.load(Acquire)
     }
@@ -265,7 +265,7 @@ mod machine {
         action.sa_sigaction == on_fault as *const () as usize
     }
 
-    /// Puts ours in the place of a program's handler.
+    /// Puts our handler in the place of a program's.
     fn with_ours(mut action: libc::sigaction) -> libc::sigaction {
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
@@ -316,7 +316,7 @@ mod machine {
 
     pub(super) fn install() -> bool {
         let [Some(segv), Some(bus)] = SIGNALS.map(current) else { return false };
-        // Who comes second finds ours.
+        // A second call finds our handler, which is not the program's.
         for (word, before) in OF_PROGRAM.iter().zip([segv, bus]).filter(|(_, b)| !is_ours(b)) {
             word.store(Word::of(&before).0, Release);
         }
@@ -364,15 +364,16 @@ mod machine {
         pass_on(signal, info, context);
     }
 
-    /// It was not ours: what the program does.
+    /// Takes the program's action at a signal that no copy has caused.
     fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         let Some(word) = index(signal).map(|index| &OF_PROGRAM[index]) else { return };
         let of_program = Word(word.load(Acquire));
         if of_program.has(libc::SA_RESETHAND) {
-            // A handler that is called once. If it has been changed meanwhile, it stays so.
+            // The handler is called once, then the default holds, unless the program has set
+            // another.
             let _ = word.compare_exchange(of_program.0, DEFAULT.0, AcqRel, Acquire);
         }
-        // SAFETY: what the system gives a handler with SA_SIGINFO.
+        // SAFETY: the system gives this pointer to a handler with SA_SIGINFO.
         let is_sent = unsafe { (*info).si_code } <= 0;
         match of_program.handler() {
             libc::SIG_IGN if is_sent => {}
@@ -380,7 +381,7 @@ mod machine {
                 // What the program has set, and the instruction once more: this time it ends the
                 // program, as if we were not there. What somebody has sent is sent once more.
                 let mut default = MaybeUninit::<libc::sigaction>::zeroed();
-                // SAFETY: zeros are an action, which is set to the program's.
+                // SAFETY: zeros are a valid action; this one becomes the program's.
                 of_program.restore(unsafe { default.assume_init_mut() });
                 // SAFETY: a complete action.
                 unsafe { sigaction(signal, default.as_ptr(), ptr::null_mut()) };

@@ -17,7 +17,7 @@ pub(super) struct Pids {
     own: u32,
     /// For each process the mark of the id and nonce with which it was reached, 0 if it was not.
     reached: Box<[AtomicU64]>,
-    /// Who processes are, where the arena is not believed.
+    /// The identities of processes, where those in the arena are not trusted.
     registry: Option<Arc<Registry>>,
 }
 
@@ -39,7 +39,7 @@ fn mark(pid: u32, nonce: u64) -> u64 {
 }
 
 impl Pids {
-    /// Processes are who a registry says, those that it is about.
+    /// The ids of processes, by a registry for those that it is about.
     pub(super) fn of(registry: Option<Arc<Registry>>) -> Self {
         let reached = std::iter::repeat_with(AtomicU64::default).take(MAX_PROCS).collect();
         Self { own: std::process::id(), reached, registry }

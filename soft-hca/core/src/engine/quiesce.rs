@@ -21,13 +21,13 @@ pub struct Quiesce {
     locks: Vec<(usize, bool)>,
     /// Bounce slots with a helper at work: index, and the word that says so.
     bounces: Vec<(usize, u32)>,
-    /// Regions that copies may be using.
+    /// Deregistered regions that copies may still be using.
     retired: Vec<Retired>,
 }
 
 impl Actor<'_> {
     /// Begins to wait for work requests that use memory of process `proc`; `qps` are the indices of
-    /// the queue pairs in use, `retired` what was deregistered.
+    /// the queue pairs in use, `retired` is the region that was deregistered.
     pub fn quiesce(
         &self,
         qps: impl IntoIterator<Item = usize>,

@@ -1,12 +1,14 @@
-//! Which memory is registered, and which processes there are, as this process was told itself.
+//! Memory regions and processes, as this process was told of them itself.
 //!
-//! Every program of a fabric can write the arena's tables. Whoever copies on behalf of others, which is the
-//! daemon and a closed program, would for one that forges an entry there copy what it may not reach itself.
-//! So before such a copy one looks here, in memory that no other process can write: the daemon
-//! enters what it is commanded, a closed program what it has commanded.
+//! Every program of a fabric can write the arena's tables. The daemon and closed programs copy on
+//! behalf of others: for a program that forges an entry there they would copy memory that it may
+//! not reach itself. So they look here before such a copy, in memory that no other process can
+//! write. The daemon enters the regions that programs command it to register, a closed program its
+//! own.
 //!
-//! What a copy uses is held ([`Registry::hold`]) until it is over. A region that is deregistered meanwhile
-//! is found no more, and its memory is the program's again when nobody holds it ([`Retired`]).
+//! A copy holds the regions that it uses ([`Registry::hold`]) until it is over. A region that is
+//! deregistered meanwhile cannot be found any more, and its memory is the program's again when no
+//! copy holds it ([`Retired`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,17 +17,17 @@ use crate::arena::key_index;
 use crate::engine::segments::{Memory, Region, Segment};
 use crate::uapi::verbs::access;
 
-/// What a scatter list must allow.
+/// The access that a scatter list needs.
 pub(super) const SCATTER: u32 = access::LOCAL_WRITE;
-/// What a gather list must allow: any registered memory can be read by its owner.
+/// The access that a gather list needs: none, since an owner can read any memory that it registers.
 pub(super) const GATHER: u32 = 0;
 
-/// What is registered, and who takes part, so far as it is this process's to know.
+/// The memory regions and processes that this process has to know.
 #[derive(Debug)]
 pub struct Registry {
-    /// The process that it is about; `None`: about all of them.
+    /// The process that it is about; `None` if it is about all of them.
     of: Option<usize>,
-    /// What keys begin with (`Arena::key_base`), which others can change in the arena.
+    /// The base of keys (`Arena::key_base`), which others can change in the arena.
     key_base: u32,
     /// Regions by their index in the arena.
     regions: RwLock<HashMap<usize, Arc<Entry>>>,
@@ -33,7 +35,7 @@ pub struct Registry {
     processes: RwLock<HashMap<usize, Identity>>,
 }
 
-/// A memory region, as the command has it that has registered it.
+/// A memory region, as in the command that has registered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
     /// Index of its process.
@@ -46,14 +48,14 @@ pub struct Registered {
     pub access: u32,
 }
 
-/// How a process is known for certain: see `pids`.
+/// The marks by which a process is known for certain: see `pids`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its id.
     pub pid: u32,
-    /// Where it keeps its nonce.
+    /// Address of its nonce.
     pub nonce_addr: u64,
-    /// The word that is there.
+    /// The word at that address.
     pub nonce: u64,
 }
 
@@ -79,7 +81,7 @@ impl Retired {
 pub(super) struct Held(#[expect(dead_code, reason = "it is there to be dropped")] Vec<Arc<Entry>>);
 
 impl Registered {
-    /// Whether a stretch of a process's memory lies in it, and may be written if it is to be.
+    /// Whether a stretch of a process's memory lies in it and, if `is_written`, may be written.
     fn allows(&self, proc: usize, segment: Segment, is_written: bool) -> bool {
         let right = if is_written { SCATTER } else { GATHER };
         let offset = segment.addr.checked_sub(self.addr);
@@ -91,29 +93,29 @@ impl Registered {
 }
 
 impl Registry {
-    /// About all processes, for the daemon.
+    /// A registry of all processes, for the daemon.
     pub fn of_all(key_base: u32) -> Self {
         Self { of: None, key_base, regions: RwLock::default(), processes: RwLock::default() }
     }
 
-    /// About process `proc`, which runs this.
+    /// A registry of process `proc`, which runs this.
     pub fn of_process(proc: usize, key_base: u32) -> Self {
         Self { of: Some(proc), ..Self::of_all(key_base) }
     }
 
-    /// Whether it would know of a process.
+    /// Whether it has to know a process.
     fn is_about(&self, proc: usize) -> bool {
         self.of.is_none_or(|of| of == proc)
     }
 
-    /// A region is registered, and has this key.
+    /// Enters a region that is registered with this key.
     pub fn register(&self, key: u32, region: Registered) {
         let Some(index) = key_index(key, self.key_base) else { return };
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         regions.insert(index, Arc::new(Entry { key, region }));
     }
 
-    /// The region with this key is deregistered.
+    /// Removes the region with this key.
     pub fn deregister(&self, key: u32) -> Option<Retired> {
         let index = key_index(key, self.key_base)?;
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
@@ -122,25 +124,26 @@ impl Registry {
         regions.remove(&index).map(Retired)
     }
 
-    /// A process takes part from now on.
+    /// Enters a process that takes part.
     pub fn announce(&self, proc: usize, identity: Identity) {
         let mut processes = self.processes.write().unwrap_or_else(PoisonError::into_inner);
         processes.insert(proc, identity);
     }
 
-    /// A process has gone.
+    /// Removes a process that has gone.
     pub fn forget(&self, proc: usize) {
         self.processes.write().unwrap_or_else(PoisonError::into_inner).remove(&proc);
     }
 
-    /// Which process it is; the outer `None` if this registry is not about it.
+    /// The identity of a process; the outer `None` if this registry is not about it.
     pub(super) fn identity(&self, proc: usize) -> Option<Option<Identity>> {
         let processes = self.processes.read().unwrap_or_else(PoisonError::into_inner);
         self.is_about(proc).then(|| processes.get(&proc).copied())
     }
 
-    /// Holds memory that process `me`, which runs this, is about to use. It may be what the engine keeps for
-    /// itself, which is in no region and whose address nobody else has given. `None` if it is not registered.
+    /// Holds memory that process `me`, which runs this, is about to use; `None` if it is not
+    /// registered. Memory that the engine of `me` keeps for itself needs no region: no other
+    /// process has given its address.
     pub(super) fn hold(&self, me: usize, memory: Memory<'_>, is_written: bool) -> Option<Held> {
         if !self.is_about(memory.proc) {
             return Some(Held(Vec::new()));
@@ -150,8 +153,8 @@ impl Registry {
         self.hold_all(memory.proc, parts.filter(|(_, region)| !is_ours(*region)), is_written)
     }
 
-    /// Holds registered memory of a process: each stretch with the region that it is said to lie in. `None` if one
-    /// does not, or may not be written if it is to be.
+    /// Holds registered memory of a process: each stretch with the region that it is said to lie
+    /// in. `None` if one does not lie there or, if `is_written`, may not be written.
     pub(super) fn hold_all(
         &self,
         proc: usize,
@@ -228,7 +231,7 @@ mod tests {
         let mut retired = registry.deregister(old).unwrap();
         assert!(!retired.is_unused());
         assert!(!is_held(&registry, PROC, (ADDR, 8), false));
-        // Its place is another region's meanwhile.
+        // Another region has its place meanwhile.
         registry.register(new, registered(0));
         assert!(registry.deregister(old).is_none());
         assert!(is_held(&registry, PROC, (ADDR, 8), false));

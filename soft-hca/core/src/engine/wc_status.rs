@@ -48,7 +48,7 @@ pub(super) const RECEIVE_ACCESS: u32 = status::LOC_ACCESS_ERR;
 /// A key that is to be made invalid is not valid: "memory management operation error" (IBTA 11.6.2),
 /// for which the providers of hns, qedr and bnxt_re have this status.
 pub(super) const INVALIDATE: u32 = status::MW_BIND_ERR;
-/// The same of a key that the peer wants to be made invalid; at its owner, for the receive.
+/// The same for a key that the peer wants to be made invalid; at its owner, for the receive.
 pub(super) const RECEIVE_INVALIDATE: u32 = INVALIDATE;
 /// The peer breaks off a message that has consumed a receive; for this.
 pub(super) const RECEIVE_BROKEN_OFF: u32 = status::LOC_QP_OP_ERR;

@@ -268,7 +268,7 @@ impl Reply {
     }
 }
 
-/// That of a daemon that has no descriptor left.
+/// The error of a daemon that has no descriptor left.
 pub const FULL: Errno = Errno::EMFILE.because("the fabric's daemon has no file descriptor left");
 
 /// Reasons that have come, each once: there are as many as checks.

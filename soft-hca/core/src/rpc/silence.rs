@@ -1,27 +1,28 @@
-//! Daemons that do not answer: for how long that is nothing to speak of, and what is said then.
+//! Daemons that do not answer: how long a client waits before it says so, and its message.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use super::Connection;
 
-/// After so long without an answer it is said that there is none.
+/// Time without an answer after which a client says that there is none.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same where the daemon would answer if it had the processor.
+/// The same for a daemon that would answer if it had the processor.
 const PATIENCE_WITH_BUSY: Duration = Duration::from_secs(5);
 
-/// An answer that is waited for.
+/// A wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence(Instant);
 
 impl Silence {
-    /// It is waited for from now on.
+    /// Begins to wait.
     pub fn begin() -> Self {
         Self(Instant::now())
     }
 
-    /// Why there is none, if it takes too long; `connection` is where it should come from, if the daemon has taken that.
+    /// The reason why there is no answer, if it takes too long; `connection` is the daemon's, if it
+    /// has accepted one.
     pub fn why(self, connection: Option<&Connection>) -> Option<String> {
         let pid = connection.and_then(|connection| Some(connection.peer().ok()?.0));
         why(pid, pid.and_then(state), self.0.elapsed())

@@ -50,7 +50,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How long a call on a socket may wait; for ever if that is zero.
+/// Sets how long a call on a socket may wait; zero means for ever.
 fn set_limit(fd: &OwnedFd, option: libc::c_int, limit: Duration) -> io::Result<()> {
     let limit = libc::timeval {
         tv_sec: limit.as_secs() as libc::time_t,
@@ -126,8 +126,8 @@ impl AsFd for Listener {
 }
 
 impl Connection {
-    /// Connects to a listener. That it takes no more connections at present (`WouldBlock`), and that nothing comes
-    /// when something is to be received, shows after [`PATIENCE`].
+    /// Connects to a listener. The call fails with `WouldBlock` after [`PATIENCE`] if the listener
+    /// takes no more connections at present, and so does [`Connection::receive`] if nothing comes.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = socket()?;
         let (address, length) = address(path)?;
@@ -222,7 +222,7 @@ impl Connection {
     }
 
     /// The next message and the descriptors that came with it. An empty message means that the
-    /// other end has gone. What it has said before is received first.
+    /// other end has gone. Messages that it sent before are received first.
     pub fn receive(&self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         let mut message = vec![0; MAX_MESSAGE];
         let mut part =
@@ -242,7 +242,7 @@ impl Connection {
                 break received as usize;
             }
             let error = io::Error::last_os_error();
-            // The system tells once of an end that has gone without having read all.
+            // The system reports once that the other end has closed without having read all.
             let goes_on = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset];
             if !goes_on.contains(&error.kind()) {
                 return Err(error);

@@ -27,7 +27,7 @@ pub fn has_hung_up(fd: &OwnedFd) -> bool {
     unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
 }
 
-/// Keeps a file open in the program that this process is about to become, under this number.
+/// Keeps a file open in the program that this process is about to become. Returns its number there.
 pub fn keep_across_exec(fd: OwnedFd) -> io::Result<RawFd> {
     let fd = hide(fd).into_raw_fd();
     // SAFETY: changes a flag of a descriptor that is deliberately left open.

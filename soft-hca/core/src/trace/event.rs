@@ -205,7 +205,7 @@ events! {
         /// Its descriptor.
         fd: i32,
     }
-    /// It goes on. Without a [`Wait`] before it: it takes an event that is there.
+    /// It goes on. If there is no [`Wait`] before, it takes an event that was there already.
     Woken = 10 {
         /// Nanoseconds; 0 if it has not waited here.
         waited: u64,
@@ -277,8 +277,9 @@ events! {
         /// 1 for the functions of an extended queue.
         is_extended: u32,
     }
-    /// A process ends by `exit`, which this thread has called. Behind it what it has taken events of and not
-    /// acknowledged them, each an [`Unacknowledged`], and behind these what it has open, each an [`Open`].
+    /// A process ends by `exit`, which this thread has called. Behind it are the objects with
+    /// events that it has taken and not acknowledged, each an [`Unacknowledged`], and then the
+    /// descriptors that it has open, each an [`Open`].
     Exits = 18 {
         /// The exit status.
         status: i32,
@@ -377,7 +378,7 @@ impl Open {
     }
 }
 
-/// What stands behind a descriptor that is open.
+/// The kind of file that an open descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum OpenKind {
@@ -415,8 +416,8 @@ impl Source {
     }
 }
 
-/// A buffer of a send whose bytes were changed between the post and the poll of its completion, or one of a receive that is
-/// gone by then.
+/// A buffer of a send whose bytes were changed between the post and the poll of its completion, or
+/// a buffer of a receive that is gone by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub struct Changed {

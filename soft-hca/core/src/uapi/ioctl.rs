@@ -1,5 +1,5 @@
-//! The ioctl ABI of uverbs, `include/uapi/rdma/ib_user_ioctl_cmds.h`: which error refuses it, and the one method that
-//! is answered.
+//! The ioctl ABI of uverbs, `include/uapi/rdma/ib_user_ioctl_cmds.h`: the errors that refuse its
+//! methods, and the one method that is answered.
 //!
 //! rdma-core's libraries try most methods by `ioctl` first and, told by ENOTTY that the kernel has no
 //! such thing, send the command of [`uverbs`](super::uverbs) that does the same. The methods that
@@ -40,16 +40,16 @@ const WHOLE_HEADER: usize = 24;
 /// Bytes of an attribute, `ib_uverbs_attr`: id, length, flags, a reserved word, and 8 bytes of data or its address.
 const ATTRIBUTE: usize = 16;
 
-/// What is asked for.
+/// The method that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// `ibv_advise_mr`: [`AdviseMr`], in so many bytes.
     AdviseMr(usize),
-    /// Something that is refused with this error.
+    /// A method that is refused with this error.
     Refused(Errno),
 }
 
-/// What the header of a request asks for.
+/// The method in the header of a request.
 pub fn method(header: [u8; HEADER]) -> Method {
     let [length, object, method] =
         [0, 2, 4].map(|at| u16::from_le_bytes([header[at], header[at + 1]]));
@@ -69,7 +69,7 @@ pub enum Advice {
     Prefetch,
     /// Memory is about to be written.
     PrefetchWrite,
-    /// The same as reading it, without faults.
+    /// Memory is about to be read, and only pages that are present are to be mapped.
     PrefetchNoFault,
 }
 
@@ -78,9 +78,9 @@ pub enum Advice {
 pub struct AdviseMr {
     /// Handle of the protection domain.
     pub pd_handle: u32,
-    /// What is to be done.
+    /// The advice.
     pub advice: Advice,
-    /// Whether it is to be done when the call returns (`IB_UVERBS_ADVISE_MR_FLAG_FLUSH`).
+    /// Whether it has to take effect before the call returns (`IB_UVERBS_ADVISE_MR_FLAG_FLUSH`).
     pub is_synchronous: bool,
     /// Address of the elements, each a [`Range`].
     pub elements: u64,
@@ -136,7 +136,7 @@ pub struct Range {
 impl Range {
     const BYTES: usize = 16;
 
-    /// Those in an array.
+    /// The ranges in an array.
     pub fn all(array: &[u8]) -> impl Iterator<Item = Self> {
         array.chunks_exact(Self::BYTES).map(|bytes| {
             let word = |at: usize| {

@@ -174,8 +174,9 @@ impl Message {
     }
 }
 
-/// The datagrams that answer a datagram of the socket with the address `port`. Without devices whatever is about
-/// one is refused with `EOPNOTSUPP`, as by a kernel of before Linux 4.12, so that sysfs is where they are looked for.
+/// The datagrams that answer a datagram of the socket with the address `port`. Without `devices`,
+/// all requests about a device are refused with `EOPNOTSUPP`, as by Linux before 4.12, so that the
+/// program looks for devices in sysfs.
 pub fn answer(datagram: &[u8], devices: Option<&[Device]>, port: u32) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     let mut rest = datagram;

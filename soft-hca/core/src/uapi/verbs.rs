@@ -126,7 +126,7 @@ pub mod access {
     pub const OPTIONAL: u32 = 0x3ff0_0000;
 }
 
-/// What queue pairs can do on memory that comes on demand (`ib_odp_transport_cap_bits`).
+/// Operations of queue pairs on memory with on-demand paging (`ib_odp_transport_cap_bits`).
 pub mod odp {
     named_numbers!("IB_ODP_SUPPORT_":
         SEND = 1,
@@ -139,7 +139,7 @@ pub mod odp {
         ATOMIC_WRITE = 128,
     );
 
-    /// `IB_ODP_SUPPORT`: the device has such memory.
+    /// `IB_ODP_SUPPORT`: the device has on-demand paging.
     pub const SUPPORT: u64 = 1;
 }
 

@@ -8,7 +8,7 @@ use super::{Device, Port};
 /// A GID is needed to reach the port (`IB_UVERBS_QPF_GRH_REQUIRED`).
 const GRH_REQUIRED: u8 = 1;
 
-/// What Soft-RoCE of Linux 6.16 announces: no region of all memory, and nothing for UC.
+/// On-demand paging as Soft-RoCE of Linux 6.16 announces it: no implicit regions, nothing for UC.
 const ODP: answer::OdpCaps = {
     let messages = odp::SEND | odp::RECV | odp::SRQ_RECV;
     let remote = odp::WRITE | odp::READ | odp::ATOMIC | odp::FLUSH | odp::ATOMIC_WRITE;

@@ -21,7 +21,8 @@ const GID_TABLE_LEN: u16 = 16;
 const HEADERS: u32 = 80;
 /// The same of the connection manager.
 const CONNECTION_HEADERS: u32 = 96;
-/// Bytes of a message: what rxe takes (`RXE_PORT_MAX_MSG_SZ`; before Linux 6.14 rxe took as many and announced 8 MiB).
+/// Bytes of a message, at most, as in rxe (`RXE_PORT_MAX_MSG_SZ`; before Linux 6.14 rxe took as
+/// many, too, but announced 8 MiB).
 const MAX_MESSAGE: u32 = 1 << 31;
 /// MTU of an interface that tells none.
 const USUAL_MTU: u32 = 1500;

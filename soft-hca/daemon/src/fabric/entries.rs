@@ -112,7 +112,7 @@ impl Fabric {
         self.channels.release(index);
     }
 
-    /// Gives the region, which copies may still be using.
+    /// Releases a region or window; returns a region, which copies may still be using.
     pub(crate) fn release_mr(&mut self, index: usize) -> Option<Retired> {
         let mr = &self.arena.mrs[index];
         mr.live.store(0, Release);

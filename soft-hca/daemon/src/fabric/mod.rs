@@ -51,7 +51,7 @@ pub(crate) struct Fabric {
     /// The word that programs read to know that they have reached the daemon.
     nonce: Box<u64>,
     rings: Rings,
-    /// What copies on behalf of programs go by.
+    /// The regions and processes that copies on behalf of programs may use.
     pub registry: Arc<Registry>,
     copier: LocalCopier,
     /// The link to other hosts.
@@ -68,7 +68,7 @@ pub(crate) struct Fabric {
     port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
     keys: Keys,
-    /// What makes keys that nobody guesses.
+    /// The source of random numbers for keys, so that nobody guesses them.
     random: fn() -> u64,
     shares: Shares,
     pds: Pds,
@@ -95,8 +95,8 @@ pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
 }
 
 impl Fabric {
-    /// A new fabric of these devices with an arena of its own. The numbers of its queue pairs and its
-    /// keys are what `random` makes them.
+    /// A new fabric of these devices with an arena of its own. `random` chooses the numbers of its
+    /// queue pairs and its keys.
     pub(crate) fn new(devices: Vec<Arc<Device>>, random: fn() -> u64) -> io::Result<Self> {
         let arena = Arc::new(Mapping::create()?);
         let first = devices.iter().find_map(|device| device.ports.first());
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(numbers.len(), 3 * MAX_QPS);
     }
 
-    /// Takes an entry for a region and gives it back; its key.
+    /// The key of an entry that is taken for a region and given back.
     fn key(fabric: &mut Fabric) -> u32 {
         let index = fabric.take_mr(MrObject { is_window: false, key: 0 }).unwrap();
         let key = fabric.new_key(index);

@@ -15,7 +15,7 @@ pub(super) struct QpNumbers {
 }
 
 impl QpNumbers {
-    /// They begin where `start` says.
+    /// Numbers that begin where `start` says.
     pub(super) fn new(start: u64) -> Self {
         let round = (start >> 32) as u32 % QPN_ROUNDS;
         Self { base: start as u32 % MAX_QPS as u32, shares: [(round, None); SHARES] }
@@ -36,8 +36,8 @@ impl QpNumbers {
     }
 }
 
-/// The keys of memory regions and windows (see [`arena::key`]), which nobody guesses: they begin anywhere, and each
-/// has a random variant, another one than the last of its entry.
+/// The keys of memory regions and windows (see [`arena::key`]). Nobody guesses them: their base is
+/// random, and so is the variant of each, which is another one than the last of its entry.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) base: u32,
@@ -46,7 +46,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// They begin where `start` says.
+    /// Keys whose base is chosen by `start`.
     pub(super) fn new(start: u64) -> Self {
         let base = (start % u64::from(KEY_BASES)) as u32;
         Self { base, variants: vec![0; MAX_MRS].into_boxed_slice() }

@@ -321,8 +321,8 @@ impl Case {
         Ok(())
     }
 
-    /// Writes to any word of the tables but locks, as a program with the arena can. Regions and ids of
-    /// processes, too: what is copied goes by the registry.
+    /// Writes to any word of the tables but locks, as a program with the arena can. Regions and ids
+    /// of processes are written, too: copies go by the registry.
     fn lie(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         self.tables_are_whole = false;
         let arena = &self.fabric.arena;

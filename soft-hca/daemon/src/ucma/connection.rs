@@ -69,7 +69,7 @@ pub(super) struct Connection {
     /// counts.
     pub asked: u32,
     pub answered: u32,
-    /// The other side has answered what only an answer has told it.
+    /// Whether the other side has sent something that only our answer can have told it.
     pub is_heard: bool,
 }
 

@@ -123,7 +123,8 @@ pub(crate) trait Host {
         true
     }
 
-    /// Whether a message has come to one of this machine's queue pairs: its peer is there.
+    /// Whether a message has come to one of this machine's queue pairs, which shows that its peer
+    /// is there.
     fn has_heard(&self, _qpn: Qpn) -> bool {
         false
     }

@@ -1,10 +1,10 @@
 //! What is sent again until it is answered: REQ, REP, DREQ and SIDR_REQ, which the kernel's
 //! `mad.c` repeats.
 //!
-//! A REQ may come from somebody who is not at the address that it has come from, and then the REPs
-//! go to somebody who has asked for nothing. So they are few until the other side is heard of: it
-//! knows by then what only the REP has told it (RFC 9000, 8.1, has the same rule and limit). The RTU, of
-//! which a kernel is reminded by each REP that comes again, is repeated unasked in return.
+//! The source address of a REQ may be forged, and then the REPs go to a host that has asked for
+//! nothing. So there are few REPs until the other side sends something that only a REP can have
+//! told it (RFC 9000, 8.1, has the same rule and limit). A kernel sends its RTU again when a REP
+//! comes again; since REPs are few, the RTU is repeated here without one.
 
 use soft_hca_core::errno::Errno;
 use soft_hca_core::uapi::ucma::event_type;
@@ -19,7 +19,7 @@ use super::timer::{
 use super::wire::Envelope;
 use super::{Cm, Cx};
 
-/// Answers to each request of somebody who has not answered yet, at most.
+/// Answers to each REQ of a side that is not heard of yet, at most.
 const MOST_ANSWERS: u32 = 3;
 
 impl Cm {
@@ -37,8 +37,8 @@ impl Cm {
         self.send(cx, peer, envelope);
     }
 
-    /// Has the RTU of a connection to another host sent again until a message has come by the connection,
-    /// or there were as many as there are retries: without one of them the other side may not use it.
+    /// Repeats the RTU of a connection to another host until a message has come by the connection,
+    /// or all retries are used: without an RTU the other side may not use the connection.
     pub(super) fn repeat_unless_heard(&mut self, cx: &mut Cx<'_>, key: Key, rtu: &Envelope) {
         let Ok(connection) = self.connection_mut(key) else { return };
         if connection.peer.is_remote() {
@@ -77,7 +77,7 @@ impl Cm {
         }
     }
 
-    /// Whether a message is to be sent again that the other side has not asked for once more.
+    /// Whether a message is to be sent again although the other side has not asked for it again.
     fn is_sent_again(&self, cx: &Cx<'_>, key: Key) -> bool {
         let Ok(connection) = self.connection(key) else { return false };
         match connection.state {

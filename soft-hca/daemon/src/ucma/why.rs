@@ -14,7 +14,7 @@ pub(crate) struct Asking {
     pub owner: usize,
     /// `CLOCK_MONOTONIC` nanoseconds.
     pub since: u64,
-    /// Number of the id whose event does not come; none where no id has the event channel.
+    /// Number of the id whose event does not come; `None` if no id has the event channel.
     pub id: Option<u32>,
     pub why: Reason,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Reason {
     NotAnswered(Other),
     /// The disconnection was told, and not answered.
     NotDisconnected(Other),
-    /// Its connection was rejected or has not come about, as are those of all ids of the event channel.
+    /// The connections of all ids of the event channel are over, so that no event follows.
     Over,
     /// No id has the event channel.
     Unused,
@@ -91,7 +91,7 @@ impl Cm {
         all
     }
 
-    /// A program that waits at a file for which there is no event as long as it waits.
+    /// A program that waits at a file that gets no event as long as the program waits.
     fn gets_nothing(&self, number: FileId, since: u64) -> Option<Asking> {
         let file = self.files.get(&number).filter(|file| file.unfetched().next().is_none())?;
         let mut own = self.ids.values().filter(|id| id.file == number);

@@ -12,7 +12,7 @@ use crate::objects::MrObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
-/// What Soft-RoCE takes.
+/// The access that Soft-RoCE takes.
 const SUPPORTED: u32 = access::LOCAL_WRITE
     | access::REMOTE
     | access::MW_BIND
@@ -53,7 +53,8 @@ pub(super) fn dealloc_pd(
     Ok(().into())
 }
 
-/// The client has checked that the memory is there and may be accessed so, unless it is to come on demand.
+/// The client has checked that the memory is there and may be accessed so, unless the region has
+/// on-demand paging.
 pub(super) fn reg_mr(
     cx: &mut Context<'_>,
     request: &request::RegMr,
@@ -102,7 +103,7 @@ pub(super) fn reg_mr(
 
 pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Result<Outcome<()>> {
     let index = cx.file.handles.index(request.mr_handle, Kind::Mr)?;
-    // With a window bound to it the region stays: IBTA 10.6.7.2.6; `rxe_dereg_mr` has this error number.
+    // A region with a window bound to it stays: IBTA 10.6.7.2.6, with the error of `rxe_dereg_mr`.
     let is_bound = cx.fabric.arena.mrs[index].bound.load(Acquire) != 0;
     ensure(!is_bound, Errno::EINVAL.because("a memory window is bound to the region"))?;
     cx.file.handles.remove(request.mr_handle);

@@ -24,8 +24,8 @@
 //! range of its work request, or of memory that the peer reads, and the bytes are copied when the
 //! packet is built in the [`Port`](port::Port)'s buffer. Whatever the caller is asked for he may
 //! refuse as [busy](port::Busy), and then it is as if a packet had been lost, or it is asked for
-//! again later. What is kept is bounded: requests in flight by a window, responses and what is kept for
-//! duplicates by `max_dest_rd_atomic`.
+//! again later. All that is kept is bounded: requests in flight by a window, responses and requests
+//! that are kept for duplicates by `max_dest_rd_atomic`.
 //!
 //! | module | what it is |
 //! | --- | --- |

@@ -1,8 +1,9 @@
-//! What a responder keeps of the last reads, atomics and flushes that it has executed: as many as the peer may have
-//! outstanding. A duplicate of one of them gets its response again, and no other request does.
+//! The last reads, atomics and flushes that a responder has executed. It keeps as many as the peer
+//! may have outstanding. A duplicate of one of them gets its response again; other duplicates of
+//! such requests are dropped.
 //!
-//! Without that, whoever knows a key could have any memory behind it sent again and again: a duplicate is not held up by
-//! the order of requests, and its response may be long.
+//! Otherwise a sender that knows a key could have all memory behind it sent again and again: a
+//! duplicate does not wait for its turn among requests, and its response may be long.
 //!
 //! Sources: IBTA volume 1, 9.7.5.1.2 and oA19-14; `rxe_resp.c find_resource`, `duplicate_request`.
 
@@ -28,16 +29,16 @@ struct Resource {
     /// Its PSN; of a read the first one.
     psn: Psn,
     request: Operation,
-    /// What has come of it; a read is executed anew.
+    /// Its result; a read has none, since it is executed anew.
     outcome: Option<Outcome>,
 }
 
-/// What a duplicate request gets.
+/// The response to a duplicate request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     /// These bytes of a read.
     Read(Reth),
-    /// The result of what is executed once.
+    /// The result of a request that is executed only once.
     Outcome(Outcome),
 }
 
@@ -46,7 +47,7 @@ pub(super) enum Again {
 pub(super) struct Resources(VecDeque<Resource>);
 
 impl Resources {
-    /// Keeps a request that was executed, and of those before it so many that there are `most` in all.
+    /// Keeps a request that was executed, and drops the oldest one if there were `most` already.
     pub(super) fn keep(
         &mut self,
         psn: Psn,
@@ -60,10 +61,10 @@ impl Resources {
         self.0.push_back(Resource { psn, request, outcome });
     }
 
-    /// What a duplicate request gets: the request that has this PSN was the same, or a read of which this one is the
-    /// rest or a part of it. Nothing if it is not kept.
+    /// The response to a duplicate request; `None` unless a kept request has this PSN and is the
+    /// same, or a kept read has these bytes from this PSN on.
     pub(super) fn again(&self, psn: Psn, request: Operation, mtu: Mtu) -> Option<Again> {
-        // The last one with a PSN is meant: numbers come again.
+        // PSNs come again, so the last request with this one is meant.
         self.0.iter().rev().find_map(|kept| {
             let before = u32::try_from(psn.distance(kept.psn)).ok()?;
             match (kept.request, request, kept.outcome) {
@@ -82,7 +83,7 @@ impl Resources {
         self.0.len()
     }
 
-    /// Whether a responder can keep this, which somebody else has made up or kept.
+    /// Whether a responder can keep these requests, which are read from bytes that may be made up.
     pub(super) fn is_possible(&self, most: u8) -> bool {
         let fits = |kept: &Resource| match kept.request {
             Operation::ReadRequest(reth) => reth.length <= MAX_MESSAGE,
@@ -92,7 +93,7 @@ impl Resources {
     }
 }
 
-/// Whether a read is of nothing but bytes that another one has from its packet `before` on.
+/// Whether a read asks only for bytes that another one has from its packet `before` on.
 fn is_part(whole: Reth, part: Reth, before: u32, mtu: Mtu) -> bool {
     if before >= mtu.packets(whole.length) {
         return false;

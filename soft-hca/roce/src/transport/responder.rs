@@ -2,9 +2,9 @@
 //!
 //! A packet is executed if it has the expected PSN. One with an earlier PSN is a duplicate, and gets
 //! its response again: an acknowledgement for a send or a write, the bytes anew for a read, the saved
-//! result for an atomic or a flush, as far as [they are kept](super::resource). One with a later PSN shows that packets are missing, and the first
-//! such packet causes a NAK. Responses wait in a queue, in the order in which they are sent;
-//! consecutive acknowledgements are coalesced.
+//! result for an atomic or a flush, as far as [they are kept](super::resource). One with a later
+//! PSN shows that packets are missing, and the first such packet causes a NAK. Responses wait in a
+//! queue, in the order in which they are sent; consecutive acknowledgements are coalesced.
 //!
 //! Sources: IBTA volume 1, 9.7.4, 9.7.5 and 9.9.3; `rxe_resp.c`.
 

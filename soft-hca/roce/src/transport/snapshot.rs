@@ -8,9 +8,9 @@ use super::requester::WINDOW;
 
 /// What a work request in flight takes at most.
 const REQUEST_BYTES: usize = 80;
-/// What a response that waits, and the end of one, take at most.
+/// Bytes of a response that waits, and of the end of one, at most.
 const RESPONSE_BYTES: usize = 44;
-/// What a request that is kept for its duplicates takes at most.
+/// Bytes of a request that is kept for its duplicates, at most.
 const RESOURCE_BYTES: usize = 56;
 /// What there is of each queue pair.
 const FIXED_BYTES: usize = 256;

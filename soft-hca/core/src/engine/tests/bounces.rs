@@ -50,7 +50,7 @@ fn job(way: Way, proc: usize, key: u32, segments: &[Segment]) -> Job {
     Job { way, proc, offset: 0, segments: within(key, segments) }
 }
 
-/// Asks whoever moves a process's memory; a requester may ask for anything.
+/// Asks the helper that moves a process's memory; a requester may ask for anything.
 fn ask(world: &World, job: Job) -> Result<(), CopyError> {
     SlotGuard::acquire(&world.arena, US).unwrap().ask(US, job)
 }
@@ -140,7 +140,7 @@ fn only_what_is_registered_is_touched() {
     assert_eq!(bytes[2000..], [1; 1000]);
 }
 
-/// A program of the fabric can write the tables: a helper knows better.
+/// A program of the fabric can write the tables, so a helper goes by its registry.
 #[test]
 fn helpers_do_not_believe_the_tables() {
     for (proc, helper) in [(THEM, THEM), (THEM, DAEMON), (DAEMON, DAEMON)] {
@@ -156,12 +156,12 @@ fn helpers_do_not_believe_the_tables() {
             assert_eq!(ask(&world, job.clone()), Err(CopyError::Fault), "{proc} {helper} {job:?}");
         };
         let whole = Segment { addr, length: 64 };
-        // A region that is not there.
+        // A region that nobody has registered.
         let forged = world.forge(proc, addr, 64, ALL);
         for way in [Way::In, Way::Out] {
             refused(job(way, proc, forged, &[whole]));
         }
-        // One that is there, of which the table says too much.
+        // A registered region, of which the table says too much.
         let small = world.register(proc, addr + 8, 8, 0);
         let entry = world.arena.mr(small).unwrap();
         for (field, value) in [(&entry.addr, addr), (&entry.iova, addr), (&entry.length, 64)] {
@@ -170,11 +170,11 @@ fn helpers_do_not_believe_the_tables() {
         set(&entry.access, ALL);
         refused(job(Way::In, proc, small, &[whole]));
         refused(job(Way::Out, proc, small, &[Segment { addr: addr + 8, length: 8 }]));
-        // One that has gone, and comes back in the table.
+        // A region that was deregistered, and is still in the table.
         let gone = world.register(proc, addr, 64, ALL);
         world.registry.deregister(gone);
         refused(job(Way::In, proc, gone, &[whole]));
-        // Another process's.
+        // A region of another process.
         let ours = world.register(US, addr, 64, ALL);
         set(&world.arena.mr(ours).unwrap().proc, proc as u32);
         refused(job(Way::Out, proc, ours, &[whole]));
@@ -182,7 +182,7 @@ fn helpers_do_not_believe_the_tables() {
     }
 }
 
-/// Nor does the daemon believe who a process is: it would reach a stranger.
+/// The daemon does not trust the tables' process ids either: it would reach a stranger's memory.
 #[test]
 fn the_daemon_knows_processes_by_itself() {
     let world = World::new();
@@ -198,7 +198,7 @@ fn the_daemon_knows_processes_by_itself() {
     assert_eq!(ask(&world, job(Way::In, THEM, theirs.key, &there)), unreachable);
 }
 
-/// What the daemon executes for a program goes by the same.
+/// Requests that the daemon executes for a program go by the registry, too.
 #[test]
 fn the_daemon_executes_no_request_with_a_forged_region() {
     let mut secret = vec![1u8; 64];
@@ -225,7 +225,8 @@ fn the_daemon_executes_no_request_with_a_forged_region() {
     }
 }
 
-/// A closed program's own requests and polls use what it has registered, whatever is in its queues.
+/// A closed program's own requests and polls use only memory that it has registered, even if others
+/// write to its queues.
 #[test]
 fn a_closed_program_does_not_believe_the_tables_either() {
     let mut secret = vec![1u8; 64];
@@ -243,7 +244,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
         let mut theirs = case.world.buffer(THEM, vec![0; length]);
         case.world.receive(case.b, 20, &[theirs.whole()]);
         case.world.receive(case.b, 21, &[theirs.whole()]);
-        // With the region in its registry this is sent, and without it is not.
+        // The message is sent with the region in the registry, and fails without it.
         registry.register(key, known);
         case.world.put(case.a, &Wr::new(1, opcode::SEND).sge(sge));
         closed().doorbell(case.a).unwrap();
@@ -257,7 +258,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
         assert_eq!(case.world.statuses(case.a), [(2, status::LOC_PROT_ERR)]);
         assert_eq!(theirs.bytes, vec![0; length]);
     }
-    // A payload that somebody has left for it.
+    // A payload that another process has staged for it.
     for is_named in [true, false] {
         let world = World::new();
         let (a, b) = world.rc();

@@ -134,7 +134,8 @@ fn a_responder_whose_completion_is_lost_fails() {
     }
 }
 
-/// Also those that have failed for another reason, if the completion that was to say so is lost.
+/// The program is told, too, of a queue pair that has failed for another reason, if the completion
+/// that would have said so is lost.
 #[test]
 fn each_queue_pair_whose_completion_is_lost_is_told_once() {
     let world = World::new();

@@ -60,7 +60,7 @@ impl Case {
     }
 }
 
-/// The request of a provider of rdma-core before 39, which has the address vector in it.
+/// A request by a provider of rdma-core before 39, which writes the address vector into it.
 fn by_vector(wr: Wr, dgid: [u8; 16], sgid_index: u8, hop_limit: u8) -> Wr {
     let word = |at: usize| u32::from_ne_bytes([dgid[at], dgid[at + 1], dgid[at + 2], dgid[at + 3]]);
     let wr = [0, 4, 8, 12].into_iter().fold(wr.word(56, 1), |wr, at| wr.word(64 + at, word(at)));
@@ -70,7 +70,7 @@ fn by_vector(wr: Wr, dgid: [u8; 16], sgid_index: u8, hop_limit: u8) -> Wr {
 #[test]
 fn an_address_vector_stands_for_the_handle_that_it_made() {
     let mut case = Case::new();
-    // Others' first: of another address, and of another protection domain.
+    // The first handles are of another address and of another protection domain.
     handle(&case.world, 0, GROUP);
     set(&case.world.arena.ahs[handle(&case.world, 1, LOCAL) as usize - 1].pd, PD + 1);
     handle(&case.world, 2, LOCAL);
@@ -92,7 +92,7 @@ fn an_address_vector_stands_for_the_handle_that_it_made() {
     assert_eq!(case.world.statuses(case.a), [(1, 0)]);
     assert_eq!(case.world.statuses(case.b), [(20, 0)]);
     assert_eq!(case.theirs.bytes[40..56], case.ours.bytes[..16]);
-    // One that made none of its handles.
+    // A vector with which no handle was created.
     let mut elsewhere = LOCAL;
     elsewhere[15] ^= 1;
     for (dgid, sgid_index, hop_limit) in [(elsewhere, 3, 64), (LOCAL, 2, 64), (LOCAL, 3, 65)] {

@@ -180,7 +180,7 @@ fn a_region_that_has_ended_is_not_written() {
     assert_eq!(case.theirs.bytes, [0; 64]);
 }
 
-/// A command of a program with many queues: the work is that of the queues for which something is staged.
+/// A command of a program with many queues looks only at those for which payloads are staged.
 #[test]
 fn a_command_looks_at_queues_for_which_something_is_staged() {
     const QUEUES: u32 = 500;
@@ -204,7 +204,8 @@ fn a_command_looks_at_queues_for_which_something_is_staged() {
     case.world.assert_unlocked();
 }
 
-/// It may be stopped while it stages: a command moves what is there, waits for nobody, and looks again next time.
+/// A sender may be stopped while it stages: a command moves the payloads that are there, does not
+/// wait, and looks again the next time.
 #[test]
 fn a_queue_that_somebody_has_stays_listed() {
     let case = Case::staged();
@@ -218,7 +219,7 @@ fn a_queue_that_somebody_has_stays_listed() {
     assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 0));
 }
 
-/// The entry is another queue's, whose payloads are not ours to move.
+/// The entry belongs to another queue, and its payloads are not ours to move.
 #[test]
 fn a_queue_of_another_generation_is_left_alone() {
     let case = Case::staged();

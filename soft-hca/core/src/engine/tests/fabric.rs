@@ -146,10 +146,10 @@ impl TestEnv {
 /// The fabric.
 pub(crate) struct World {
     pub arena: Arc<Mapping>,
-    /// What programs do is done with this one, what the daemon does with one that goes by the registry.
+    /// The programs' copier; the daemon's goes by the registry.
     pub copier: LocalCopier,
     daemon_copier: LocalCopier,
-    /// What has been registered.
+    /// The daemon's registry.
     pub registry: Arc<Registry>,
     pub env: TestEnv,
     /// What peers read to know us.
@@ -182,7 +182,7 @@ impl Buffer {
     }
 }
 
-/// What keys begin with (`Arena::key_base`), as in a new arena.
+/// The base of keys (`Arena::key_base`), as in a new arena.
 pub(crate) const KEY_BASE: u32 = 0;
 
 /// Bytes that are different everywhere.

@@ -150,7 +150,7 @@ pub struct DatagramWr {
     pub ah: u32,
 }
 
-/// An address handle as it was created, in a datagram's request.
+/// The attributes that an address handle was created with, in a datagram's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressVector {
     /// Number of the port.
@@ -238,7 +238,7 @@ impl<'a> SendWqe<'a> {
         }
     }
 
-    /// Where a datagram goes whose request names no address handle.
+    /// The destination of a datagram whose request names no address handle.
     pub fn address_vector(&self) -> AddressVector {
         AddressVector {
             port: self.byte(send::AV_PORT),

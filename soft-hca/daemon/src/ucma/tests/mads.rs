@@ -190,7 +190,7 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     assert_eq!(hosts.carry(), ["MRA"]);
     hosts.worlds[SERVER].pass(10 * REMOTE_RESPONSE_NS);
     assert_eq!(hosts.datagrams(SERVER).len(), 0);
-    // More time than it has said: it is there, and is reminded as often as there are retries.
+    // After the time that the MRA asks for, the REP comes again, as often as there are retries.
     hosts.worlds[SERVER].pass(7 * REMOTE_RESPONSE_NS);
     for _ in 2..MAX_RETRIES {
         assert_eq!(one(&mut hosts, SERVER), rep);
@@ -210,7 +210,7 @@ fn a_reply_is_sent_again_until_it_is_answered() {
     hosts.end();
 }
 
-/// How many messages a host sends while nobody answers it, and that it gives up in the end.
+/// Counts the messages that a host sends while nobody answers it, until it gives up.
 fn sent_in_vain(hosts: &mut Hosts) -> usize {
     let mut sent = 0;
     for _ in 0..=MAX_RETRIES {
@@ -225,13 +225,13 @@ fn sent_in_vain(hosts: &mut Hosts) -> usize {
     sent
 }
 
-/// Whoever has sent the request may have named an address that is not its own.
+/// The sender of the request may have given an address that is not its own.
 #[test]
 fn a_reply_that_nobody_answers() {
     let (mut hosts, _, _) = Hosts::accepted();
     assert_eq!(sent_in_vain(&mut hosts), 3);
     hosts.end();
-    // However often it asks, three times as many come back.
+    // At most three replies go out for each request that comes.
     for asked in 1..6 {
         let (mut hosts, _) = Hosts::requested(TCP);
         let req = one(&mut hosts, CLIENT);
@@ -272,7 +272,7 @@ fn ready_to_use_is_repeated_until_a_message_comes() {
         assert_eq!(repeated, usize::from(heard_after.min(MAX_RETRIES)));
         hosts.deliver_datagram(SERVER, &rtu);
         assert_eq!(hosts.events(SERVER), [(ESTABLISHED, 0)]);
-        // What it has to say next is not held up.
+        // The client's next message is not held up.
         hosts.disconnect(CLIENT, active);
         assert!(matches!(hosts.one(CLIENT), Message::Dreq(_)));
         hosts.end();

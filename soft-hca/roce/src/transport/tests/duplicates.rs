@@ -1,4 +1,4 @@
-//! Duplicate requests: who has sent one before gets its response again, and nobody gets anything else.
+//! Duplicate requests: one that was executed before gets its response again, any other gets none.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ fn after_reads() -> (RcResponder, Program) {
     (responder, program)
 }
 
-/// Where a read begins.
+/// The offset at which a read begins.
 fn place(number: u32) -> u64 {
     u64::from(number) * 1024
 }
@@ -131,7 +131,7 @@ fn only_what_was_executed_once_is_answered_again() {
             let answer = responses(&mut responder, &mut program);
             assert_eq!(answer.len(), 1, "{executed:?}");
             let memory = program.memory.clone();
-            // Not of the PSN before it either.
+            // The same request with the PSN before it gets no response.
             arrive(&mut responder, &mut program, u32::MAX, executed, payload(executed));
             assert_eq!(responses(&mut responder, &mut program), [], "{executed:?}");
             for _ in 0..2 {
@@ -145,7 +145,7 @@ fn only_what_was_executed_once_is_answered_again() {
     }
 }
 
-/// A request of the property below, in packets and operations that it may be answered with.
+/// Requests of the property below: each is a read, or a send in its place if the flag is false.
 fn requests() -> impl Strategy<Value = Vec<(Reth, bool)>> {
     let reth = (0..8u64, 0..4u64, 0..1100u32).prop_map(|(place, offset, length)| Reth {
         address: BASE + place * 1024 + offset * 256,
@@ -157,8 +157,8 @@ fn requests() -> impl Strategy<Value = Vec<(Reth, bool)>> {
 
 proptest! {
     #![proptest_config(cases(400))]
-    /// Whatever read comes again, at each number leaves the memory that left there before, or a shorter piece of it,
-    /// or nothing.
+    /// A read that comes again gets, at each PSN, the bytes that were sent with this PSN before, or
+    /// fewer of them, or nothing.
     #[test]
     fn no_duplicate_brings_other_bytes(
         requests in requests(),

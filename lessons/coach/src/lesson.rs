@@ -27,7 +27,8 @@ pub struct Lesson {
     pub peer_end: Ending,
     /// Looks at a run: the first thing that is wrong with respect to the lesson.
     pub check: fn(&Run) -> Verdict,
-    /// Its peer asks for something else in the second, strict run, so that the checker looks at that one, too.
+    /// Whether the peer asks for something else in the second, strict run, so that the checker
+    /// looks at that one, too.
     pub asks_again: bool,
     /// Rules of `soft-hca check` that the student's program has to keep as well.
     pub rules: &'static [Rule],

@@ -4,7 +4,7 @@
 # programs and finds the addresses. Nothing is left on them, however it ends. localhost is this machine,
 # without ssh.
 #
-# Who reads this has die, has_device, device_and_address, what is in shell.sh, and these:
+# The script that reads this has die, has_device, device_and_address, the functions of shell.sh, and these:
 #   server_host client_host   the hosts, as ssh has them
 #   ssh                       an array: ssh and its options
 #   soft_hca                  yes: in a fabric with a link; no: with the hosts' own devices
@@ -256,7 +256,7 @@ example_programs() {
     done
 }
 
-# Are there two?
+# check_hosts: ends the script unless two different hosts are named.
 check_hosts() {
     [[ $server_host != localhost || $client_host != localhost ]] ||
         die "both hosts are this one; --two-hosts makes two of it"
@@ -270,7 +270,7 @@ use_hosts() {
     local side program
     before=([server]='' [client]='')
     host=([server]=$server_host [client]=$client_host)
-    # The folder that is made has its trap before a signal can come.
+    # Signals are ignored until the trap that removes the folder is set.
     ignore_signals
     work=$(mktemp -d)
     trap leave_hosts EXIT

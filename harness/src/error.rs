@@ -73,7 +73,7 @@ impl Error {
         move |source| Error::Json { path: path.to_owned(), source }
     }
 
-    /// Whether nobody reads what this program has to say any more, as behind `| head`.
+    /// Whether the reader of standard output has closed it, as `| head` does.
     pub fn is_unread(&self) -> bool {
         matches!(self, Error::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -35,7 +35,8 @@ const DEVICES: [&str; 3] = ["rxe0", "rxe1:infiniband,ports=2", "rxe2:infiniband"
 /// See [`Migration`].
 const MIGRATE_ON: &str = "rxe2,rxe1,198.18.2.1";
 
-/// The exit status where nobody reads standard output, as a shell has that of a program that SIGPIPE has ended.
+/// The exit status if the reader of standard output has closed it: a shell's for a program that
+/// SIGPIPE has ended.
 const UNREAD: u8 = 128 + 13;
 
 /// Where the data of the harness is.

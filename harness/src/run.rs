@@ -411,10 +411,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stops with both sides, until somebody has this program go on.
+    /// Stops both sides and this program, until a SIGCONT continues it; then continues the sides
+    /// that the plan has not stopped.
     fn suspend(&mut self) {
         for side in Side::BOTH {
-            // No program can put this one off.
+            // No program can catch or ignore SIGSTOP.
             self.signal(side, libc::SIGSTOP);
         }
         suspend::stop();

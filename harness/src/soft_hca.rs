@@ -88,7 +88,7 @@ fn listing(arguments: &[&str]) -> io::Result<String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| named(&program, &error.to_string()))?;
-    // What it has found is there, also where a fabric of the user's does not answer.
+    // `soft-hca ls` fails if one of the user's fabrics does not answer, but still lists the others.
     if !output.status.success() && output.stdout.is_empty() {
         return Err(named(&program, String::from_utf8_lossy(&output.stderr).trim()));
     }

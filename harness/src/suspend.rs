@@ -1,15 +1,15 @@
-//! A run that its user stops (Ctrl-Z, SIGTSTP): its programs have process groups of their own, to which the
-//! terminal sends nothing.
+//! Stopping a run (Ctrl-Z, SIGTSTP) with its programs, which have process groups of their own: the
+//! terminal sends those no signal.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whether somebody wants this program to stop.
+/// Whether a SIGTSTP has come that was not heeded yet.
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// How long it was stopped so far, in nanoseconds.
+/// How long this program was stopped so far, in nanoseconds.
 static STOPPED_NS: AtomicU64 = AtomicU64::new(0);
-/// The runs that look at it, and what was to happen before the first of them.
+/// The number of runs that heed the signal, and its disposition before the first of them.
 static HEEDED: Mutex<Heeded> = Mutex::new(Heeded { runs: 0, before: libc::SIG_DFL });
 
 struct Heeded {
@@ -21,12 +21,12 @@ extern "C" fn ask(_signal: libc::c_int) {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// As long as this lives, [`is_asked`] tells of the signal, and the program does not stop by itself.
+/// While this lives, SIGTSTP does not stop the program by itself, and [`is_asked`] reports it.
 #[derive(Debug)]
 pub(crate) struct Suspension(());
 
 impl Suspension {
-    /// Takes the signal, unless it is ignored, as in a shell without job control.
+    /// Catches the signal, unless it is ignored, as in a shell without job control.
     pub(crate) fn heed() -> Self {
         let mut heeded = HEEDED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if heeded.runs == 0 {
@@ -47,7 +47,7 @@ impl Drop for Suspension {
         heeded.runs -= 1;
         if heeded.runs == 0 {
             set(libc::SIGTSTP, heeded.before);
-            // It came too late for the run, and not for this program.
+            // A signal that came after the run's last look still has to stop this program.
             if is_asked() {
                 raise(libc::SIGTSTP);
             }
@@ -55,24 +55,24 @@ impl Drop for Suspension {
     }
 }
 
-/// Whether the signal has come since this was asked last.
+/// Whether the signal has come since the last call.
 pub(crate) fn is_asked() -> bool {
     ASKED.swap(false, Ordering::Relaxed)
 }
 
-/// Stops this program, as the signal does by default. Returns when it goes on, or at once where nobody could have it
-/// go on (an orphaned process group).
+/// Stops this program, as the signal does by default. Returns when it is continued, or at once in
+/// an orphaned process group, which the system does not stop.
 pub(crate) fn stop() {
     let began = Instant::now();
     let handler = set(libc::SIGTSTP, libc::SIG_DFL);
-    // A signal to this thread is there before the call returns.
+    // raise(3) returns after the signal has been delivered to this thread.
     raise(libc::SIGTSTP);
     set(libc::SIGTSTP, handler);
     let stopped = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     STOPPED_NS.fetch_add(stopped, Ordering::Relaxed);
 }
 
-/// The time for limits: it stands still while this program is stopped.
+/// The clock for time limits, which stands still while this program is stopped.
 pub(crate) fn now() -> Instant {
     let now = Instant::now();
     let stopped = Duration::from_nanos(STOPPED_NS.load(Ordering::Relaxed));
@@ -80,7 +80,7 @@ pub(crate) fn now() -> Instant {
 }
 
 fn set(signal: libc::c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: the handlers are the system's, and one that stores a flag and nothing else.
+    // SAFETY: the handlers are the system's, and `ask`, which only stores a flag.
     unsafe { libc::signal(signal, handler) }
 }
 

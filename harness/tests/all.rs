@@ -1,6 +1,6 @@
-//! What the harness promises, and what holds for the whole repository: its pages, layers, scripts and recordings.
+//! Tests of the harness, and of the whole repository: its pages, layers, scripts and recordings.
 //!
-//! One program for all of them: most of the time to build several would go into linking.
+//! All of them are one program, since most of the time to build several would go into linking.
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
 mod command;

@@ -61,7 +61,7 @@ fn what_cannot_be_done_is_said_with_its_name() {
     }
 }
 
-/// As behind `| head`.
+/// The reader closes its end, as `| head` does.
 #[test]
 fn an_end_of_the_reader_is_no_error_of_ours() {
     let (reader, writer) = UnixStream::pair().unwrap();

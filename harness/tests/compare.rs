@@ -333,7 +333,7 @@ fn a_c_that_takes_longer_is_found() {
     }
 }
 
-/// Lines of a shell that count how often they run, in `n`, from 1.
+/// Shell commands that count in `n`, from 1, how often they were run.
 const COUNTS: &str = "n=$(cat \"$0.n\" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >\"$0.n\"; ";
 
 #[test]
@@ -350,7 +350,7 @@ fn a_c_that_fails_now_and_then_is_measured() {
     let args = ["--only", "speed", "--runs", "2", "--seconds", "0.01"];
     let Some(text) = with_mutant("ping-sr-1", "", &fails, &args) else { return };
     assert!(text.contains(" us each, ") && !text.contains("CANNOT BE MEASURED"), "{text}");
-    // And what always fails is said.
+    // A C that always fails is reported.
     let text = with_mutant("ping-sr-1", "", "{ cat; [[ $* == -h ]]; }", &args).unwrap();
     assert!(text.contains("CANNOT BE MEASURED: C: "));
 }

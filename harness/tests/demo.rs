@@ -31,7 +31,7 @@ impl Folder {
         self.command(arguments).output().unwrap()
     }
 
-    /// The same, to be started.
+    /// The command for `demo` with arguments, not yet started.
     fn command(&self, arguments: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(self.0.join("demo"));
@@ -116,7 +116,7 @@ fn a_timeline_can_be_asked_for_anywhere() {
         let [run, show, end] = lines.as_slice() else { panic!("{text}") };
         let begin = format!("record -o {} --fabric ", record.display());
         assert!(run.starts_with(&begin) && run.ends_with(" mc -s -c 3"), "{text}");
-        // What is named is there.
+        // The record beside the page was written.
         assert!(record.is_file());
         assert!(run.contains(" --address 127.0.0.1 "), "{text}");
         assert!(show.starts_with(&format!("show --html {page} --title mc -s -c 3 ")), "{text}");
@@ -134,7 +134,7 @@ fn a_timeline_can_be_asked_for_anywhere() {
     }
 }
 
-/// The fabric says in its log that the file takes no more.
+/// The fabric writes to its log that it cannot write to the file.
 #[test]
 fn packets_that_are_not_all_there_are_an_error() {
     let folder = Folder::new("full");
@@ -145,7 +145,7 @@ echo \"WARN recording to $3 ends: No space left on device (os error 28)\" >>\"$S
     folder.script("target/release/soft-hca", soft_hca);
     let file = folder.0.join("run.pcapng").display().to_string();
     fs::write(&file, "packets").unwrap();
-    // What an earlier run has said there is none of this one's.
+    // The log may have an earlier run's line, which is not about this one.
     let log = folder.0.join("log");
     fs::write(&log, "WARN recording to elsewhere ends: Input/output error\n").unwrap();
     for own_log in [false, true] {
@@ -161,7 +161,7 @@ echo \"WARN recording to $3 ends: No space left on device (os error 28)\" >>\"$S
     }
 }
 
-/// What is made for a run goes, and the run ends, whatever signal ends the script.
+/// Any signal that ends the script ends the run and removes its temporary files.
 #[test]
 fn a_signal_ends_what_is_recorded() {
     for (signal, status) in [("TERM", 143), ("HUP", 129)] {
@@ -219,7 +219,8 @@ fn packets_can_be_captured_with_or_without_a_record() {
     }
 }
 
-/// An option is read alike in front of the example and behind it, and so are both ways to give it a value.
+/// An option means the same before and after the example, and its value may follow a space or an
+/// equals sign.
 #[test]
 fn options_may_stand_anywhere() {
     let folder = Folder::new("anywhere");

@@ -116,7 +116,8 @@ fn the_listed_differences_can_be_applied() {
     }
 }
 
-/// mc's C has two places in its completion queue: of more messages some may be lost in any of its runs.
+/// mc's C has a completion queue of two entries: any of its runs may lose messages if there are
+/// more.
 #[test]
 fn wherever_mc_may_lose_messages_that_is_listed() {
     let data = Data::read("golden");

@@ -68,7 +68,8 @@ fn every_crate_can_be_described() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Cargo finds no program of tests by itself in these folders, and a file that nothing names would not be run.
+/// Cargo does not look for test programs in these folders, so a file that no `mod` names would not
+/// be run.
 #[test]
 fn every_file_of_tests_is_a_module_of_their_program() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -37,7 +37,7 @@ fn dissected<const N: usize>(file: &Path, fields: [&str; N]) -> Vec<[String; N]>
     lines.lines().map(|line| words(line).try_into().unwrap()).collect()
 }
 
-/// A folder with `demo` for what is built.
+/// A folder with `demo`, which finds the programs that are built.
 fn folder(name: &str) -> Folder {
     let own = std::env::current_exe().unwrap();
     let bin_dir = own.parent().and_then(Path::parent).unwrap();
@@ -52,7 +52,7 @@ fn folder(name: &str) -> Folder {
     folder
 }
 
-/// Runs a command line there, in a network of its own.
+/// Runs a command line in this folder, in a network of its own.
 fn demo(folder: &Folder, names: &Path, words: impl IntoIterator<Item = OsString>) -> Output {
     let path = format!("{}:{}", folder.0.join("path").display(), std::env::var("PATH").unwrap());
     private::command(Network::WithInterface, names, words)

@@ -180,7 +180,7 @@ fn what_is_missing_is_said() {
     }
 }
 
-/// A second signal comes while the first one's work is done.
+/// A second signal comes while the script cleans up after the first.
 #[test]
 fn nothing_is_left_after_signals() {
     let lines = "coproc pair { exec \"$folder/demo\" --soft-hca --ssh \"$ssh\" --server-host 192.0.2.2 ping-sr-1 -c 50000000; }

@@ -1,4 +1,4 @@
-//! Ctrl-Z stops the programs of a pair, too, and they go on with the harness.
+//! Ctrl-Z stops the programs of a pair, too, and they continue when the harness does.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,7 +32,8 @@ fn a_pair_stops_and_goes_on_with_the_harness() {
     let says = |word: &str| format!("echo {word} $$; exec sleep 1000");
     let mut harness = Command::new(env!("CARGO_BIN_EXE_harness"))
         .args(["pair", "--ready", "line:up", "--server", &says("up"), "--client", &says("too")])
-        // A job of its own, as in a shell: nobody could have an orphaned group go on, which therefore does not stop.
+        // The harness is a job of its own, as in a shell: the system does not stop an orphaned
+        // process group.
         .process_group(0)
         .stdout(Stdio::piped())
         .spawn()

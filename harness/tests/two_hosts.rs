@@ -20,7 +20,7 @@ fn unshare(command: &[&str]) -> Command {
     unshare
 }
 
-/// The folder of the programs, where two hosts can be made.
+/// The folder of the programs; none if this machine does not let two hosts be made.
 fn programs() -> Option<PathBuf> {
     let link = ["ip", "link", "add", "name", "link0", "type", "veth", "peer", "name", "link1"];
     let tried = unshare(&link).output().unwrap();
@@ -40,7 +40,7 @@ fn script() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("two_hosts").display().to_string()
 }
 
-/// A folder that goes with its test.
+/// A folder that is removed at the end of its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -58,7 +58,7 @@ impl Drop for Folder {
     }
 }
 
-/// Processes with this in their environment.
+/// The names of processes with this variable in their environment.
 fn with_variable(variable: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let found = processes.filter(|process| {
@@ -69,7 +69,7 @@ fn with_variable(variable: &str) -> Vec<String> {
     found.map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// Whatever signal ends the script.
+/// Any signal that ends the script ends both hosts.
 #[test]
 fn a_signal_ends_both_hosts() {
     let Some(bin_dir) = programs() else { return };
@@ -96,7 +96,7 @@ fn a_signal_ends_both_hosts() {
     }
 }
 
-/// The second host's programs are started by a script, for which a quote in their path has a meaning.
+/// A script starts the second host's programs, and must quote their path for the shell.
 #[test]
 fn programs_may_be_anywhere() {
     let Some(bin_dir) = programs() else { return };

@@ -101,7 +101,7 @@ fn run() -> OurResult {
     our_await_completion(&raw.conn)?;
     let text = c_text(&buffer);
     outln!("a message has come: {text:?}");
-    // the message is there, and its answer is not
+    // meanwhile the student's program can have the completion of its send, but not the answer
     std::thread::sleep(std::time::Duration::from_millis(100));
     our_fill(&buffer, ANSWER);
     sge.length = ANSWER.len() as u32;

@@ -1,6 +1,6 @@
-//! The clients, one after the other: the messages of the one fit, and there are more than the server has room for;
-//! those of the other are too long. In the second run they come in the other order, and those that fit are few, and as
-//! long as they may be.
+//! Two clients, one after the other. The messages of the first fit, but are more than the server
+//! has room for; those of the second are too long. In the second run the clients come in the other
+//! order, and the messages that fit are few and of the greatest length allowed.
 
 use std::process::ExitCode;
 
@@ -14,9 +14,9 @@ use kit::{
 };
 use rdma_sys::{ibv_access_flags, rdma_cm_event_type};
 
-/// What the task says of the server's room: so many messages,
+/// The number of messages for which the server has room, as the task says.
 const ROOM: u32 = 8;
-/// and so many bytes of each.
+/// The greatest length of a message in bytes, as the task says.
 const SIZE: u32 = 1024;
 /// Bytes of the messages that do not fit. Read in the wrong byte order they are 256.
 const TOO_LONG: u32 = 65536;
@@ -59,10 +59,10 @@ fn our_hang_up(conn: &mut OurControl) -> OurResult {
     our_await_cm_event(conn, rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED)
 }
 
-/// The client whose messages fit. Is it accepted?
+/// Plays the client whose messages fit. True if it is accepted.
 fn our_fitting() -> OurResult<bool> {
     let (count, size) = match our_is_again() {
-        // others in every run
+        // other numbers in every run
         false => (100 + std::process::id() % 100, 100 + std::process::id() % 50),
         true => (3, SIZE),
     };

@@ -15,7 +15,7 @@ use kit::{
 use rdma_sys::{ibv_access_flags, ibv_mr, ibv_wc_opcode};
 
 const MESSAGES: u64 = 100;
-/// So many receives there are; other ones in the second run.
+/// The number of receives in the first run and in the second.
 const RECEIVES: [u8; 2] = [8, 6];
 /// What each message gives to do.
 const WORK: Duration = Duration::from_micros(300);
@@ -31,7 +31,8 @@ fn post(conn: &OurControl, buffer: &CArray<u8>, mr: *mut ibv_mr, place: u64) -> 
     our_post_recv(conn, &mut wr)
 }
 
-/// Takes all messages, and sends the credits, so many at a time. True if the messages were numbered from 0.
+/// Takes all messages, and sends the credits, `at_a_time` in a message. True if the messages were
+/// numbered from 0.
 fn take(
     conn: &OurControl,
     buffer: &CArray<u8>,
@@ -74,7 +75,7 @@ fn serve() -> OurResult {
     }
     our_accept(&mut conn, &[receives])?;
 
-    // half of them: two messages with credits can be under way
+    // credits for half of the receives at a time: two messages with credits can be under way
     let in_order = take(&conn, &buffer, mr, u32::from(receives) / 2)?;
     outln!("{MESSAGES} messages have come");
 

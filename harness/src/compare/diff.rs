@@ -59,8 +59,9 @@ pub struct CaseResult {
 /// How often the C is run at most to see what varies where nothing is recorded.
 const RUNS: usize = 5;
 
-/// How often both are run at most to see whether one takes longer. The shortest counts: on a busy machine a run that
-/// polls may take any time, again and again, and one that sleeps takes its time always.
+/// How often both are run at most to see whether one takes longer. The shortest run counts: on a
+/// busy machine a run that polls may be slow several times, and a run that really sleeps is slow
+/// each time.
 const TIMES: usize = 12;
 /// By how much one run may be longer than another that prints the same.
 const LONGER: Duration = Duration::from_secs(1);

@@ -25,8 +25,8 @@ pub struct CompareArgs {
     /// Folder of the Rust programs [default: the one this program is in]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// What the first line calls the place where the programs run [default: soft-hca, or this host's
-    /// device]
+    /// Name of the place where the programs run, for the first line [default: soft-hca, or this
+    /// host's device]
     #[arg(long, value_name = "TEXT")]
     fabric_name: Option<String>,
     /// Address of the RDMA device of the server

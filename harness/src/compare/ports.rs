@@ -1,5 +1,5 @@
-//! TCP ports for programs that meet at one that is agreed upon. The C's server may end its connection first, and its
-//! port is taken for a minute then (`TIME_WAIT`); only in a network of its own the comparison can change that.
+//! TCP ports for pairs that meet at one. If the C's server closes its connection first, its port
+//! stays in `TIME_WAIT` for a minute; the comparison can avoid that only in a network of its own.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -12,9 +12,9 @@ use crate::run::{Client, Plan};
 
 /// The option that names the port.
 const OPTION: &str = "-p";
-/// The port without it.
+/// The port of a command line without that option.
 const USUAL: u16 = 19875;
-/// So many of them, from the usual one on. Pairs that use them up take longer than a minute.
+/// The number of ports, from the usual one on. Running so many pairs takes longer than a minute.
 const COUNT: u16 = 200;
 
 /// Gives each pair the next port.
@@ -23,7 +23,7 @@ pub(super) struct Ports {
     given: Cell<u16>,
 }
 
-/// The port of a pair instead of the one that its command line says.
+/// The port that a pair uses instead of the one in its command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instead {
     port: u16,
@@ -31,8 +31,8 @@ pub(super) struct Instead {
 }
 
 impl Ports {
-    /// Has a pair meet at a port of its own. None if it does not meet at one, or if its command lines do not say
-    /// the same of it: then that is what is compared.
+    /// Gives a pair a port of its own. None if the pair does not use one, or if its two command
+    /// lines name different ports: such a pair is compared as it is.
     pub(super) fn give(&self, plan: &mut Plan) -> Option<Instead> {
         let (Ready::Tcp, Some(server), Some(Client::Program(client))) =
             (&plan.ready, &mut plan.server, &mut plan.client)
@@ -52,14 +52,14 @@ impl Ports {
 }
 
 impl Instead {
-    /// A line of output as it reads with the command line's own port.
+    /// A line of output with the command line's own port in place of this one.
     pub(super) fn restored(self, line: &str) -> String {
         let word = Regex::new(&format!(r"\b{}\b", self.port)).expect("digits between borders");
         word.replace_all(line, self.of.to_string()).into_owned()
     }
 }
 
-/// The port that the arguments name; none if what they name is no port.
+/// The port that the arguments name; none if they name no valid port.
 fn port(program: &Program) -> Option<u16> {
     let mut options = program.args.iter().filter(|arg| arg.to_string_lossy().starts_with(OPTION));
     match (options.next(), options.next()) {

@@ -56,7 +56,7 @@ pub struct Stage {
     pub client_address: Option<String>,
     /// Kill what still runs after this time.
     pub limit: Duration,
-    /// Those of pairs that meet at one.
+    /// The TCP ports of pairs that use one.
     pub(super) ports: Ports,
 }
 
@@ -124,7 +124,8 @@ impl Stage {
         observer: &mut dyn Observer,
     ) -> Result<Played, Error> {
         let mut plan = plan;
-        // At the recorded address a network of its own is without `TIME_WAIT`.
+        // The recorded address is that of a private network, where the comparison avoids
+        // `TIME_WAIT`.
         let is_elsewhere = !self.is_local() || self.address != RECORDED;
         let instead = is_elsewhere.then(|| self.ports.give(&mut plan)).flatten();
         let mut played = self.hosts.play(plan, measured, observer)?;

@@ -36,11 +36,11 @@ pub struct Run {
     pub peer_end: Option<Ending>,
     /// What the peer has printed on standard error.
     pub peer_said: Vec<String>,
-    /// What the student's program has printed on standard output.
+    /// The lines that the student's program has printed on standard output.
     pub student_said: Vec<String>,
-    /// After which time it was stopped if it had not ended.
+    /// The time limit, after which a program that has not ended is stopped.
     pub limit: Duration,
-    /// With which seed it was run strictly, if it was.
+    /// The seed, if the run was a strict one.
     pub seed: Option<u64>,
     requests: Vec<Request>,
 }
@@ -81,8 +81,8 @@ impl Run {
         }
     }
 
-    /// Is it the second run, in which a program gets no more than the specification promises, and its peer may ask
-    /// for something else?
+    /// Is it the second run, in which a program gets no more than the specification promises, and
+    /// in which its peer may ask for something else?
     pub fn is_strict(&self) -> bool {
         self.seed.is_some()
     }
@@ -258,7 +258,7 @@ impl Run {
         Ok(())
     }
 
-    /// The function of librdmacm or libibverbs that the program has called for an entry, if that is known.
+    /// The function of librdmacm or libibverbs whose call made an entry, if that is known.
     pub fn called(&self, index: usize) -> Option<&str> {
         let entry = self.entries.get(index)?;
         let number = entry.site.as_ref()?.number;

@@ -23,9 +23,9 @@ use crate::lesson::Lesson;
 
 /// `argv[0]` of the peer.
 const PEER: &str = "peer";
-/// The argument by which a peer knows that it is the second run.
+/// The argument that tells a peer that it is in the second run.
 const AGAIN: &str = "again";
-/// So much longer than another one a strict run may take: each of its completions is late.
+/// How many times longer a strict run may take than another one: each of its completions is late.
 const STRICT_TAKES: u32 = 4;
 /// The argument by which this program knows that it is inside.
 pub const INSIDE: &str = "inside";
@@ -70,7 +70,7 @@ struct Ended {
 }
 
 impl Play {
-    /// The same once more, strictly, recorded beside it.
+    /// The same run as a strict one, with its record beside the first run's.
     pub fn strictly(&self, seed: u64) -> Self {
         Self {
             limit: self.limit * STRICT_TAKES,
@@ -101,7 +101,7 @@ impl Play {
         command.args(["record", "-o"]).arg(&self.record);
         command.args(self.seed.map(|seed| format!("--strict={seed}")));
         if self.lesson.is_by_hand {
-            // One for each side, so that they have different GIDs.
+            // Each side has a device of its own, so that the two have different GIDs.
             command.args(["--device", "rxe0", "--device", "rxe1"]);
         }
         command.arg("--fabric").arg(format!("learn-{}-{number}", std::process::id())).arg("--");

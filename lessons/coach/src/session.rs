@@ -18,7 +18,7 @@ use crate::work::Work;
 
 /// Who has not ended by then is stopped.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
-/// So many seeds there are for strict runs, from 1 on, if none is chosen.
+/// The number of seeds, from 1 on, from which strict runs take one if none is chosen.
 const SEEDS: u64 = 1000;
 /// How often a program is looked at, whether it was saved.
 const LOOK: Duration = Duration::from_millis(300);
@@ -32,7 +32,7 @@ pub struct Session {
     pub work: Work,
     /// How far the student is.
     pub progress: Progress,
-    /// The seed of strict runs; another one each time if none is chosen.
+    /// The seed of strict runs; without it each run has another one.
     pub seed: Option<u64>,
 }
 
@@ -302,7 +302,7 @@ mod tests {
         assert!(text.contains("./learn 1 --run --seed 7 does the same again\n"), "{text}");
     }
 
-    /// That the device knows of nothing is no reason.
+    /// A report gives no reason if the record shows none.
     #[test]
     fn a_program_that_the_device_does_not_hold_up_is_told_so() {
         let mut run = Run::new(Vec::new(), |_| false);

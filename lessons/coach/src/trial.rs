@@ -1,5 +1,5 @@
-//! A lesson's program on trial: it is run as it is and, if nothing is wrong with that, once more with no more than
-//! the specification promises (`soft-hca run --strict`).
+//! Trying a lesson's program: it is run as it is and, if nothing is wrong with that run, once more
+//! with no more than the specification promises (`soft-hca run --strict`).
 
 use std::fs;
 
@@ -9,11 +9,12 @@ use crate::lesson::Again;
 use crate::play::Play;
 use crate::verdict::{Verdict, judge};
 
-/// Runs it once or twice, the second time with this seed, and after a call of `before_again`. Gives the last run,
-/// whose record is where `play` has it unless both were right.
+/// Runs a program once or twice. Before the second run, which has this seed, it calls
+/// `before_again`. Returns the last run; the record at the place that `play` names is that run's,
+/// or the first run's if both were right.
 ///
 /// # Errors
-/// A run that does not come about.
+/// A program could not be started, or a file could not be read or written.
 pub fn tried(play: &Play, seed: u64, before_again: impl FnOnce()) -> Result<(Run, Verdict), Error> {
     let run = play.run()?;
     let found = judge(play.lesson, &run);
@@ -27,7 +28,7 @@ pub fn tried(play: &Play, seed: u64, before_again: impl FnOnce()) -> Result<(Run
     if found.is_err() {
         fs::rename(&again.record, &play.record).map_err(Error::write(&play.record))?;
     } else {
-        // That of the first run says more: it has no delays.
+        // The first run's record is the more useful one to keep, as it has no delays.
         let _ = fs::remove_file(&again.record);
     }
     Ok((run, found))

@@ -26,14 +26,15 @@ pub fn wrong(what: impl Into<String>, entries: impl IntoIterator<Item = usize>) 
     Err(Wrong { what: what.into(), entries: entries.into_iter().collect() })
 }
 
-/// What a run of a lesson's program comes to. Of a strict run, before which there was one with which nothing was wrong,
-/// it is the end that counts: whatever is late there says nothing of the program.
+/// The verdict on a run of a lesson's program. A strict run follows one in which nothing was wrong,
+/// and is judged by how it ends: its delays are not the program's mistakes.
 pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
     crash(run)?;
     if run.is_strict() && lesson.again == Again::Alike && ends(lesson, run).is_ok() {
         return Ok(());
     }
-    // Each step is late, so that on a busy machine many of them may take any time. What waits for ever is explained.
+    // Each step is late, so many of them may exceed the limit on a busy machine. `explain` has a
+    // reason for real hangs.
     if run.is_strict() && run.is_stopped() && explanation(run).is_none() {
         return Ok(());
     }
@@ -94,8 +95,8 @@ impl Wrong {
     }
 }
 
-/// Why a run does not go on, and what else has failed in it, as `soft-hca explain` has it; nothing if it has nothing
-/// to say, as of an empty record.
+/// The text of `soft-hca explain`: why a run does not go on, and what else has failed in it. None
+/// if `explain` finds nothing, as in an empty record.
 pub fn explanation(run: &Run) -> Option<String> {
     Some(explain::text(&run.entries)).filter(|text| *text != explain::text(&[]))
 }

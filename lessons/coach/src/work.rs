@@ -123,8 +123,8 @@ impl Work {
         Ok(status.success().then(|| target.join("release").join(lesson.folder)))
     }
 
-    /// What builds the lesson's program. The first one takes minutes, for all that programs use is built with it: cargo
-    /// shows how far it is then.
+    /// The command that builds the lesson's program. The first build takes minutes, since it
+    /// includes all crates that the programs use, and cargo shows its progress.
     fn cargo(&self, lesson: &Lesson, target: &Path) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--release", "--bin", lesson.folder, "--manifest-path"]);

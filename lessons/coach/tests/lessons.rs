@@ -24,7 +24,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(100);
 /// Who is expected to hang, or to be wrong, is waited for this long at most.
 const HANG: Duration = Duration::from_secs(5);
-/// The seeds of strict runs: the first for all, and the others for a wrong program that was lucky.
+/// The seeds of strict runs: the first is for all programs, the others for wrong ones that pass by
+/// luck.
 const SEEDS: Range<u64> = 1..6;
 /// What the first line of a wrong program's patch says before the words that the coach has to say.
 const SAYS: &str = "Wrong. The coach says: ";
@@ -67,7 +68,7 @@ fn bin_dir() -> PathBuf {
     own.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Has a lesson's program tried and judged. `name` is that of the record.
+/// Tries and judges a lesson's program. `name` is the name of its record.
 fn judged(
     lesson: &'static Lesson,
     program: Vec<String>,
@@ -107,7 +108,7 @@ fn check(case: &Case, dir: &Path) -> Result<(), String> {
         let mut seeds = SEEDS;
         let first = seeds.next().unwrap();
         let (mut run, mut said) = judged(lesson, in_rust(&name), limit, &name, dir, first)?;
-        // A thread that is stopped right behind a post gets away with what it does too early.
+        // A wrong program passes by luck if its thread is put aside right after a post.
         while let (Some(_), Ok(()), Some(seed)) = (says, &said, seeds.next()) {
             (run, said) = judged(lesson, in_rust(&name), limit, &name, dir, seed)?;
         }
@@ -197,7 +198,8 @@ fn is_wanted(name: &str) -> bool {
     name.contains(&std::env::var("LEARN_CASES").unwrap_or_default())
 }
 
-/// One in so many, if `LEARN_SAMPLE` says that; the others are counted as `./check` counts.
+/// Every Nth of these, if `LEARN_SAMPLE` is N; the others are counted as skipped, in the format of
+/// `./check`.
 fn sampled<T>(all: Vec<T>) -> Vec<T> {
     let one_in = std::env::var("LEARN_SAMPLE").map_or(1, |number| number.parse().unwrap());
     let count = all.len();

@@ -15,10 +15,10 @@
 enum {
     BACKLOG = 8,     /* requests that may wait for a server */
     LOOK = 10000000, /* nanoseconds between two looks at the connection */
-    /* how much later than the word that the peer has hung up a completion may come, in nanoseconds: nothing
-     * promises an order of the two */
+    /* nanoseconds that a completion may come after the event of a disconnection: the order of the
+     * two is not defined */
     LATER = 200000000,
-    POLLS = 100, /* meanwhile at least: on a busy machine there may be few in that time */
+    POLLS = 100, /* polls in that time at least: on a busy machine there may be few */
 };
 
 void failed(const char *verb, int ret, const struct our_options *options)
@@ -262,7 +262,7 @@ struct ibv_wc our_await_completion(const struct our_control *conn)
         }
         if (over_since == 0 && now() - looked >= LOOK) {
             looked = now();
-            /* the next event behind the connection's establishment is its end */
+            /* the event after RDMA_CM_EVENT_ESTABLISHED is that of the disconnection */
             if (poll(&end, 1, 0) > 0)
                 over_since = looked;
         }

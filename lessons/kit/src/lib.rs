@@ -18,7 +18,7 @@
 //! | [`immediate`] | 32 bits that a message has beside its bytes |
 //! | [`events`] | sleeping until something completes |
 //! | [`channels`] | both channels as descriptors, for poll(2) |
-//! | [`turns`] | what a peer does otherwise in the second run |
+//! | [`turns`] | whether a peer is in the second run |
 
 pub mod channels;
 pub mod cm_events;

@@ -84,7 +84,7 @@ pub fn our_raw_client(options: OurOptions) -> OurResult<OurRaw> {
     our_setup(options, stream, Which::First)
 }
 
-/// A device of the list. Where there are two, the sides have different GIDs, as on two hosts.
+/// The device of the list to use. With two devices the sides have different GIDs, as on two hosts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     First,
@@ -96,10 +96,11 @@ fn our_setup(options: OurOptions, stream: TcpStream, which: Which) -> OurResult<
     let mut conn = OurControl::new(options);
     let mut count = 0;
     errno::set(0);
-    // SAFETY: the library gives a list that ends with null, or null, and writes the number of devices.
+    // SAFETY: the library returns a list that ends with null, or null, and writes the number of
+    // devices.
     let list = unsafe { ibv_get_device_list(&mut count) };
     let at = if which == Which::Last { usize::try_from(count - 1).unwrap_or(0) } else { 0 };
-    // SAFETY: the list has so many devices, and an entry behind them, which is null.
+    // SAFETY: the list has `count` devices, and a null entry after them.
     let device = if list.is_null() { ptr::null_mut() } else { unsafe { *list.add(at) } };
     if device.is_null() {
         return Err(failed("ibv_get_device_list", -1, &options));

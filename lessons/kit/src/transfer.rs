@@ -34,9 +34,10 @@ pub fn our_post_recv(conn: &OurControl, work_request: &mut ibv_recv_wr) -> OurRe
 
 /// Time between two looks at the connection.
 const LOOK: Duration = Duration::from_millis(10);
-/// How much later than the word that the peer has hung up a completion may come: nothing promises an order of the two.
+/// How long after the event of a disconnection a completion may come: the order of the two is not
+/// defined.
 const LATER: Duration = Duration::from_millis(200);
-/// So many polls are made meanwhile at least: on a busy machine there may be few in that time.
+/// The least number of polls in that time: on a busy machine there may be few.
 const POLLS: u32 = 100;
 
 /// A work completion, if there is one and its status is good.

@@ -1,9 +1,9 @@
-//! The coach runs a pair twice, if the first run is right.
+//! The second run of a pair, which the coach starts if the first one is right.
 
-/// What the coach gives a peer behind its name in the second run.
+/// The argument that the coach gives a peer in the second run.
 const AGAIN: &str = "again";
 
-/// Whether this peer is one of the second run: it may ask for something else then.
+/// Whether this peer is in the second run, in which it may ask for something else.
 pub fn our_is_again() -> bool {
     std::env::args().any(|arg| arg == AGAIN)
 }

@@ -16,7 +16,8 @@ use crate::transcript::{Side, Stream};
 
 /// How many times longer than a start a run is at least.
 const STARTS_IN_A_RUN: f64 = 30.0;
-/// So many runs of the C may fail before there is one that has not: some of the originals fail now and then.
+/// How many runs of the C may fail before one that succeeds: some of the originals fail now and
+/// then.
 pub(super) const FAILURES: usize = 3;
 /// Most messages of one run.
 const MAX_COUNT: u64 = 20_000_000;

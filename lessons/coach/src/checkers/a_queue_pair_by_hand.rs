@@ -7,9 +7,9 @@ use soft_hca_record::value::{Name, Value};
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
 
-/// What the student's program sends, and begins with in its buffer.
+/// The message of the student's program, which is in its buffer from the start.
 const TEXT: &str = "by hand";
-/// What the peer answers.
+/// The peer's answer.
 const ANSWER: &str = "so it was";
 
 /// A change to a state, if the process has made it.
@@ -26,14 +26,14 @@ fn psn(call: &Call, name: &str) -> Option<u64> {
     }
 }
 
-/// The bytes of a `path_mtu`.
+/// The number of bytes that a `path_mtu` stands for.
 fn bytes(call: &Call) -> Option<u32> {
     text(&call.args, "path_mtu")?.rsplit('_').next()?.parse().ok()
 }
 
-/// The packets get to the peer, and are not too long for it.
+/// Checks that packets reach the peer, and are not longer than its `path_mtu`.
 fn is_way(mine: At<'_, Call>, theirs: At<'_, Call>) -> Verdict {
-    // Each side has the other's GID, and they have a device each.
+    // Each side's dgid has to be the other's GID, and the two devices have different ones.
     if text(&mine.1.args, "dgid") == text(&theirs.1.args, "dgid") {
         return wrong(
             "your dgid is your own GID: the packets go to your own device, and not to the peer's",
@@ -59,7 +59,8 @@ fn is_way(mine: At<'_, Call>, theirs: At<'_, Call>) -> Verdict {
     Ok(())
 }
 
-/// Has the program shown its buffer before the answer was in it? The answer comes some time after the message.
+/// Has the program printed its buffer before the answer was in it? The peer answers some time after
+/// the message.
 fn is_shown_late(run: &Run, received: Option<usize>) -> Verdict {
     let has = |text| run.student_said.iter().any(|line| line.contains(text));
     if has(TEXT) && !has(ANSWER) {

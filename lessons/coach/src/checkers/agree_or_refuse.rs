@@ -32,7 +32,7 @@ pub fn check(run: &Run) -> Verdict {
     if requests.is_empty() {
         return wrong("no request for a connection was fetched", []);
     }
-    // In the second run they come the other way round.
+    // In the second run the clients come in the other order.
     let [fits, too_long] = if run.is_strict() { [1, 0] } else { [0, 1] };
     let (fits, too_long) = (requests.get(fits), requests.get(too_long));
     if let Some((reject, _)) = fits.and_then(|request| request.reject) {

@@ -12,7 +12,7 @@ use crate::verdict::{Verdict, Wrong, wrong};
 /// How many the program sends.
 const MESSAGES: u64 = 100;
 
-/// So many messages beyond the credits are no slip.
+/// More messages than this beyond the credits are more than a miscount.
 const MANY: usize = 4;
 
 /// What the program knows at a step.
@@ -74,8 +74,8 @@ pub fn check(run: &Run) -> Verdict {
 }
 
 impl Known {
-    /// A hint behind a sentence about too many messages, where many more follow: a small number of credits is a huge
-    /// one with its bytes the other way round.
+    /// Adds a hint to the verdict about too many messages if many more follow: a small number of
+    /// credits that is read in the wrong byte order is a huge one.
     fn explained(&self, mut wrong: Wrong, ahead: &[Step<'_>]) -> Wrong {
         let is_credits = |step: &&Step<'_>| match step {
             Step::Polled { completion, .. } => is_received(completion),
@@ -110,8 +110,8 @@ impl Known {
             Step::Polled { index, completion, in_vain } => {
                 let credits = self.told.saturating_sub(self.posted);
                 let is_idle = self.under_way.is_empty() && self.posted < MESSAGES;
-                // Who only looks whether there is more goes on after the first poll in vain; in a strict run some
-                // find nothing although there is something.
+                // A program that only drains the queue goes on after the first poll in vain; in a
+                // strict run a poll may find nothing although there is a completion.
                 if in_vain && is_idle && credits > 0 && !run.is_strict() {
                     return wrong(
                         format!(

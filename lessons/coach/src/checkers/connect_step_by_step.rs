@@ -12,7 +12,7 @@ const ROUTE_RESOLVED: &str = "RDMA_CM_EVENT_ROUTE_RESOLVED";
 const ESTABLISHED: [&str; 2] = ["RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_ESTABLISHED"];
 
 const DISCONNECTED: &str = "RDMA_CM_EVENT_DISCONNECTED";
-/// What waits by itself on a synchronous id until the connection is there.
+/// The calls that wait for their event themselves on a synchronous id.
 const WAIT: [&str; 3] = ["rdma_resolve_addr", "rdma_resolve_route", "rdma_connect"];
 
 /// The lesson's checker.
@@ -63,8 +63,8 @@ pub fn check(run: &Run) -> Verdict {
     }
 }
 
-/// The events are fetched by the program, not by the calls themselves, which wait for them where an id has no event
-/// channel of the program's.
+/// Checks that the program fetches the events. The calls wait for their events themselves if the id
+/// has no event channel of the program's.
 fn is_asynchronous(run: &Run, events: &[At<'_, ConnectionEvent>]) -> Verdict {
     let waits = events.iter().find_map(|(index, event)| {
         let call = run.called(*index).filter(|call| WAIT.contains(call))?;

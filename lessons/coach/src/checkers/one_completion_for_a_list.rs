@@ -10,7 +10,7 @@ const OF_A_LIST: usize = 4;
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
-    // The first run has shown the lists.
+    // The lists are checked in the first run: a strict run's record does not tell them apart.
     if run.is_strict() {
         return run.sends(run.student).into_iter().try_for_each(|send| run.is_executed(send));
     }

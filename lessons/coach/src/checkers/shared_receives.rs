@@ -81,7 +81,7 @@ fn limits(run: &Run) -> Vec<usize> {
     armed.map(|(index, _)| index).collect()
 }
 
-/// The event is worth something: it does not come with each message.
+/// Checks that the limit is low enough for the event not to come with each message.
 fn is_limit(run: &Run) -> Verdict {
     for (index, call) in run.done(run.student, "ibv_modify_srq") {
         let limit = arguments::number(&call.args, "srq_limit").unwrap_or(0);

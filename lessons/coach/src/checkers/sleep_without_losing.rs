@@ -8,7 +8,7 @@ use soft_hca_record::entry::{Channel, What};
 use crate::facts::Run;
 use crate::verdict::{Verdict, Wrong, wrong};
 
-/// A pause in which a program would have armed the queue and polled it, had it wanted to.
+/// A pause that is long enough for a program to arm the queue and poll it.
 const PAUSE: Duration = Duration::from_millis(30);
 /// More polls that find nothing are not those of a program that sleeps: each event has one, and some more
 /// for a program that looks again.
@@ -27,12 +27,12 @@ pub fn check(run: &Run) -> Verdict {
     }
     polls_seldom(run, POLLS)?;
     let arms: Vec<usize> = arms.iter().map(|(index, _)| *index).collect();
-    // A program that looks at the channel now and then would hide what it loses.
+    // A program that waits with a time limit gets a completion without an event, too, only later.
     sleeps_well(run, &arms)?;
     is_acknowledged(run)
 }
 
-/// No more polls than so many have found nothing.
+/// Checks that at most this many polls have found nothing.
 pub fn polls_seldom(run: &Run, most: u64) -> Verdict {
     let vain = vain_polls(run);
     if vain <= most {
@@ -114,22 +114,22 @@ fn unarmed(wait: usize) -> Verdict {
     )
 }
 
-/// The queue was not armed when something came that nobody was woken for.
+/// The queue was not armed when a completion came, which therefore made no event.
 pub fn not_armed_again(entries: Vec<usize>) -> Wrong {
     let what = "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and what comes \
                 later makes none";
     Wrong { what: what.to_owned(), entries }
 }
 
-/// The queue was armed and not looked at after that.
+/// The queue was armed, and not polled after that.
 pub fn not_after_arming(entries: Vec<usize>) -> Wrong {
     let what = "what is in the queue when it is armed makes no event: poll after arming, until nothing is \
                 left, and then sleep";
     Wrong { what: what.to_owned(), entries }
 }
 
-/// Is the queue armed when a completion comes after a pause, and was it polled since it was armed? A
-/// program that does not was woken by something else, or was lucky.
+/// Is the queue armed when a completion comes after a pause, and was it polled since it was armed?
+/// A program that does neither or only one was woken by something else, or was lucky.
 pub fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
     let polls = polls(run);
     let (mut pauses, mut unarmed, mut unpolled) = (0, Vec::new(), Vec::new());
@@ -150,7 +150,8 @@ pub fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
         }
         last = next;
     }
-    // A machine that is busy elsewhere may stop the program in between, but not each time.
+    // A busy machine may put the program aside before it arms or polls, but not in most of the
+    // pauses.
     match (unarmed.first(), unpolled.first()) {
         (Some(first), _) if 2 * unarmed.len() > pauses => Err(not_armed_again(first.clone())),
         (_, Some(first)) if 2 * unpolled.len() > pauses => Err(not_after_arming(first.to_vec())),
@@ -158,7 +159,7 @@ pub fn sleeps_well(run: &Run, arms: &[usize]) -> Verdict {
     }
 }
 
-/// Why a completion makes no event: the last arming before it, and what that has made its event of.
+/// Why a completion makes no event: the last arming before it, and the completion that used it up.
 fn made_no_event(run: &Run, arms: &[usize], completion: usize) -> Vec<usize> {
     let arm = arms.iter().rfind(|arm| **arm < completion).copied();
     let completions = run.completions(run.student).into_iter().map(|(index, _)| index);
@@ -166,7 +167,7 @@ fn made_no_event(run: &Run, arms: &[usize], completion: usize) -> Vec<usize> {
     arm.into_iter().chain(spent.filter(|spent| *spent < completion)).chain([completion]).collect()
 }
 
-/// Times at which the program has polled: of polls in vain in a row the first and the last.
+/// The times of the program's polls; of a row of polls in vain only the first and the last.
 fn polls(run: &Run) -> Vec<u64> {
     let own = run.entries.iter().filter(|entry| entry.process == run.student);
     let times = own.filter_map(|entry| match &entry.what {

@@ -80,7 +80,8 @@ fn word(word: String) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Who looks at a run: for what the program got away with, and whether anything went wrong, of which others tell.
+/// The checker and the explainer of a run: mistakes that the program got away with, and the number of failures,
+/// which other commands explain.
 #[derive(Debug, Default)]
 pub struct Watcher {
     checker: Checker,
@@ -88,17 +89,17 @@ pub struct Watcher {
     problems: usize,
 }
 
-/// What was seen of a run.
+/// The results of a run.
 struct Seen {
     findings: Vec<Finding>,
     /// See [`Checker::unseen`].
     unseen: Vec<String>,
-    /// How much went wrong, as [`Explainer`] has it.
+    /// The number of problems that [`Explainer`] has found.
     problems: usize,
 }
 
 impl Watcher {
-    /// Of a run whose device has the limits of this adapter, if of one.
+    /// A watcher of a run; its device may have the limits of an adapter.
     pub fn new(adapter: Option<String>) -> Self {
         let profile = adapter.as_deref().and_then(like::profile);
         let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
@@ -106,13 +107,13 @@ impl Watcher {
         Self { checker, ..Self::default() }
     }
 
-    /// Another entry.
+    /// Takes the next entry.
     pub fn entry(&mut self, entry: &Entry) {
         self.checker.entry(entry);
         self.problems += self.explainer.problems(entry).len();
     }
 
-    /// The run is over.
+    /// Ends the run.
     fn end(mut self) -> Seen {
         let problems = self.problems + self.explainer.rest().len();
         Seen { unseen: self.checker.unseen(), findings: self.checker.end(), problems }
@@ -120,8 +121,8 @@ impl Watcher {
 }
 
 impl Seen {
-    /// What no finding says: whose polls are not seen, and that a run has failed, with the commands that `explain`
-    /// it. The status is that of the program, 0 where it is not known.
+    /// Notes beside the findings: the programs whose polls are not seen, and a run's failure, with the commands
+    /// that `explain` it. The status is the program's, 0 where it is not known.
     fn notes(&self, status: u8, explained: &[String]) -> String {
         let unseen = self.unseen.iter().map(|program| {
             format!(
@@ -146,7 +147,7 @@ impl Seen {
 }
 
 impl Findings {
-    /// Writes those that are not suppressed, and notes for people who read them. Whether there are any findings.
+    /// Writes the findings that are not suppressed, and notes for people. Returns whether there are any findings.
     fn write(&self, seen: Seen, status: u8, explained: &[String]) -> Result<bool, Error> {
         let notes = seen.notes(status, explained);
         let mut found = seen.findings;

@@ -1,4 +1,4 @@
-//! What ELF files say of the libraries that they are, or need.
+//! The dynamic section of ELF files, which names the libraries that they are, or need.
 
 use object::Endianness;
 use object::elf::FileHeader64;

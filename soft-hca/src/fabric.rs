@@ -158,21 +158,21 @@ pub fn link_addresses(dir: &Path) -> Vec<IpAddr> {
     addresses.split(',').filter_map(|ip| ip.parse().ok()).collect()
 }
 
-/// What becomes of a command whose daemon does not answer; it is told why.
+/// The way a command goes on when its daemon does not answer; the argument is the reason.
 pub(super) type OnSilence<'a> = &'a dyn Fn(String) -> Result<(), Error>;
 
-/// It says so on standard error and goes on waiting.
+/// Says so on standard error, and waits on.
 fn wait(why: String) -> Result<(), Error> {
     eprintln!("soft-hca: waits for the fabric: {why}");
     Ok(())
 }
 
-/// It gives up.
+/// Gives up with an error.
 pub(super) fn give_up(why: String) -> Result<(), Error> {
     Err(Error::Silent(why))
 }
 
-/// Does something again and again until the daemon lets it be done.
+/// Repeats a call until the daemon answers it.
 fn patiently<T>(
     on_silence: OnSilence<'_>,
     connection: Option<&Connection>,
@@ -237,7 +237,7 @@ pub(super) fn ask_or(
     connection: &Connection,
     request: &Request,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
-    // What the daemon has said before it has closed its end is there to be read.
+    // Messages that the daemon sent before it closed its end can still be read.
     let sent = connection.send(&request.encode(), &[]);
     let received = patiently(on_silence, Some(connection), || connection.receive())?;
     let (message, fds) = received.map_err(cannot("speak to the fabric's daemon"))?;

@@ -1,4 +1,4 @@
-//! Programs that nothing can be preloaded into, from their files.
+//! Programs into which the loader preloads nothing, as their files show.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,18 +16,18 @@ use soft_hca_core::system;
 
 use super::doctor::is_for_this_machine;
 
-/// How much of a file is looked at for what begins it.
+/// The number of a file's first bytes that are read.
 const HEAD: u64 = 4096;
 
-/// How many scripts may be run by another one, as the kernel has it (`exec_binprm`).
+/// The number of scripts that may be run by another one, as in the kernel (`exec_binprm`).
 const SCRIPTS: usize = 5;
 
-/// What begins a program.
+/// The kind of a program, by the loader that starts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     /// This loader, which preloads libraries.
     Dynamic(PathBuf),
-    /// Nobody: it is linked statically.
+    /// No loader: it is linked statically.
     Static,
     /// It is for another kind of processor than this one.
     Foreign,
@@ -36,11 +36,11 @@ pub(super) enum Kind {
     Unknown,
 }
 
-/// Why nothing is preloaded into a program, and what to do.
+/// The reason why nothing is preloaded into a program, and the remedy.
 pub(super) type Outside = (String, String);
 
 impl Kind {
-    /// What begins a file.
+    /// The kind of a file.
     pub(super) fn of_file(exe: &Path) -> Self {
         let head = head(exe);
         match head.starts_with(&ELFMAG) {
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// Why nothing is preloaded into such a program.
+    /// The reason why nothing is preloaded into such a program, if so.
     pub(super) fn outside(&self) -> Option<Outside> {
         match self {
             Self::Static => Some(("it is linked statically".into(), "link it dynamically".into())),
@@ -67,15 +67,15 @@ impl Kind {
     }
 }
 
-/// As far as it can be read.
+/// The first bytes of a file, as far as it can be read.
 fn head(file: &Path) -> Vec<u8> {
     let mut head = Vec::new();
-    // What is there of it counts.
+    // A part of it is enough.
     let _ = fs::File::open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     head
 }
 
-/// Who begins a program with this head, from its program headers.
+/// The kind of a program with this head, by its program headers.
 fn interpreter(head: &[u8], exe: &Path) -> Option<Kind> {
     let header = FileHeader64::<Endianness>::parse(head).ok()?;
     let endian = header.endian().ok()?;
@@ -92,8 +92,8 @@ fn interpreter(head: &[u8], exe: &Path) -> Option<Kind> {
     Some(Kind::Dynamic(OsStr::from_bytes(name).into()))
 }
 
-/// The rights that a file gives to who runs it, for which the loader does not trust the environment
-/// (ld.so(8), secure-execution mode).
+/// The rights that a file gives to the user that runs it, if the loader does not trust the environment because of
+/// them (ld.so(8), secure-execution mode).
 pub(super) fn rights(exe: &Path) -> Option<&'static str> {
     let status = fs::metadata(exe).ok()?;
     if status.mode() & libc::S_ISUID != 0 && status.uid() != system::user() {
@@ -109,7 +109,7 @@ pub(super) fn rights(exe: &Path) -> Option<&'static str> {
     has_more.then_some("its file has capabilities")
 }
 
-/// Why nothing is preloaded where a program has such rights.
+/// The reason why nothing is preloaded into a program with such rights.
 pub(super) fn distrusted(rights: &str) -> Outside {
     let why = format!("{rights}, so that the loader preloads nothing");
     (why, "run a copy of it, without".into())
@@ -132,8 +132,8 @@ fn runs_script(head: &[u8]) -> Option<PathBuf> {
     Some(OsString::from_vec(words.next()?.to_vec()).into())
 }
 
-/// Says so if a program that is about to be run stays outside its fabric. Whether the preloaded library is for its C
-/// library the loader says.
+/// Warns if a program that is about to be run stays outside its fabric. The loader itself warns of a preloaded
+/// library that is for another C library.
 pub(super) fn warn_of_program(program: &OsStr) {
     let Some(mut file) = found(program) else { return };
     for _ in 0..SCRIPTS {

@@ -94,8 +94,8 @@ pub(super) fn is_link(name: &str) -> bool {
     name.starts_with(LINK[0]) && name.ends_with(LINK[1])
 }
 
-/// The value of `LD_PRELOAD` with our libraries in front, once, by whatever name they were there. Before them is
-/// [what has to be the first](sanitizer): of those that are there already, or else the one that the program `needs`.
+/// The value of `LD_PRELOAD` with our libraries in front, once, by whatever name they were there. The [sanitizer's
+/// runtime](sanitizer) is before them: one that is there already, or else the one that the program `needs`.
 pub(super) fn first(
     ours: &[PathBuf],
     present: Option<&OsStr>,

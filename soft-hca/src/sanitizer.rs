@@ -1,5 +1,5 @@
-//! AddressSanitizer's runtime, which ends the program unless it is the first of all libraries. That is so of the shared
-//! one, to which gcc links programs; clang's is a part of the program.
+//! AddressSanitizer's runtime. The shared one, to which gcc links programs, ends the program unless it is the first of
+//! all libraries; clang's is a part of the program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,7 @@ use object::read::ReadCache;
 
 use super::elf::dynamic_strings;
 
-/// How its file names begin: a number follows.
+/// The beginning of its file names: a number follows.
 const RUNTIME: &[u8] = b"libasan.so";
 
 /// Whether a library is such a runtime.
@@ -19,14 +19,14 @@ pub(super) fn is_runtime(library: &Path) -> bool {
     library.file_name().is_some_and(|name| name.as_bytes().starts_with(RUNTIME))
 }
 
-/// The runtime that a program is linked to, by a name for the loader; `program` is what execvp(3) is given.
+/// The runtime that a program is linked to, by a name for the loader; `program` is as for execvp(3).
 pub(super) fn needed_by(program: &OsStr) -> Option<PathBuf> {
     let file = File::open(found(program)?).ok()?;
     let needed = dynamic_strings(&ReadCache::new(file), DT_NEEDED)?;
     needed.into_iter().map(PathBuf::from).find(|library| is_runtime(library))
 }
 
-/// Where execvp(3) finds a program.
+/// The path at which execvp(3) finds a program.
 fn found(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(program.into());

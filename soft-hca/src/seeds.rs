@@ -42,7 +42,7 @@ pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Er
             command: command.to_vec(),
         });
         progress.ends();
-        // What was not recorded is nobody's.
+        // The file of a run that failed to record is of no use.
         let status = status.inspect_err(|_| _ = fs::remove_file(&file))?;
         if status != 0 {
             let what = match status {
@@ -63,7 +63,7 @@ pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Er
     Ok(0)
 }
 
-/// A new file for the record of a run: that of an earlier one, or whoever's, stays.
+/// A new file for the record of a run; files that are there already stay.
 fn new_file(seed: u64) -> Result<PathBuf, Error> {
     let mut name = format!("strict-{seed}.shr");
     for number in 2.. {
@@ -96,7 +96,7 @@ impl Progress {
     fn begins(&mut self, passed: u64, seed: u64) {
         let Self { count, is_terminal, next } = self;
         if *is_terminal {
-            // What the program writes begins where the line does.
+            // The program's output begins where the line does.
             eprint!("soft-hca: --strict={seed}, {passed} of {count} runs have passed\x1b[K\r");
         } else if Instant::now() >= *next {
             *next = Instant::now() + Self::PERIOD;

@@ -155,7 +155,7 @@ fn findings_in_words_suppressed_and_for_code_hosts() {
     assert_eq!(run["results"][0]["ruleId"], "unsignaled-run");
     let ids = run["tool"]["driver"]["rules"].as_array().unwrap().iter();
     let ids: BTreeSet<&str> = ids.map(|rule| rule["id"].as_str().unwrap()).collect();
-    // Those of the last two are in like.rs and in rdma_core.rs.
+    // The cases of the last two are in like.rs and in rdma_core.rs.
     let programs = RULES.into_iter().chain(["refused", "polled-twice"]).collect::<BTreeSet<_>>();
     assert_eq!(ids, programs, "each rule has its program");
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/check.md");
@@ -225,8 +225,8 @@ fn records_and_statuses() {
     place.assert_gone();
 }
 
-/// Of a run that ends with an error, or hangs, the commands are named that explain it; and what it has not destroyed
-/// then is not found.
+/// A run that ends with an error, or hangs, has the commands named that explain it; objects that it has not
+/// destroyed are no findings then.
 #[test]
 fn runs_that_fail_or_hang_are_to_be_explained() {
     if !polls_are_seen() {

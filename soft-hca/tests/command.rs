@@ -143,7 +143,7 @@ fn an_option_that_there_is_not() {
     let output = place.output(&["run", "--explian", "--", "true"]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("a similar argument exists: '--explain'"), "{text}");
-    // The program's are its own, as is its name.
+    // The program's options are its own, as is its name.
     assert_eq!(place.script("echo --explian -x"), "--explian -x\n");
     let output = place.output(&["run", "sh", "-c", "echo $0 $1", "--fabrik", "--"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "--fabrik --\n");
@@ -178,7 +178,7 @@ fn what_cannot_be_run_has_a_status_of_its_own() {
     place.wait_until_empty();
 }
 
-/// What is said of programs that have no libraries to preload ours before, or whose loader does not trust it.
+/// Warnings about programs that are linked statically, or whose loader does not trust the preloaded library.
 #[test]
 fn a_program_that_stays_outside_is_told_of() {
     let place = Place::new();
@@ -216,7 +216,7 @@ fn a_program_that_stays_outside_is_told_of() {
     }
     fs::copy("/bin/true", &copy).unwrap();
     assert_eq!(said(&copy), "");
-    // Another user's program, which root can make, gives its rights to who runs it.
+    // A setuid program of another user, which root can make, gives its rights to the user that runs it.
     if std::os::unix::fs::chown(&copy, Some(65534), None).is_ok() {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
         fs::set_permissions(&place.0, fs::Permissions::from_mode(0o755)).unwrap();

@@ -133,7 +133,7 @@ fn by_the_link() {
 
 const LONG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors/long.c");
 
-/// Of a device in a fabric of its own: what is announced, and that it is kept.
+/// The limit that a device in a fabric of its own announces, and keeps.
 fn announced_is_kept(name: &str, device: &str, most: u32, how: &str) {
     let options = vec!["--device".to_string(), device.to_string()];
     let place = Place::with(name, Vec::new(), options);
@@ -149,7 +149,7 @@ fn announced_is_kept(name: &str, device: &str, most: u32, how: &str) {
     place.assert_gone();
 }
 
-/// As from Soft-RoCE since Linux 6.14.
+/// The statuses are Soft-RoCE's since Linux 6.14.
 #[test]
 fn messages_of_more_than_2_gib() {
     announced_is_kept("long", "rxe0", 1 << 31, "");

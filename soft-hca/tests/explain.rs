@@ -245,7 +245,7 @@ fn what_still_waits_at_an_end_is_told() {
     }
 }
 
-/// Python takes longer to end than a request is put off, unless it is killed.
+/// A request is put off for less time than Python takes to end, unless it is killed.
 #[test]
 fn what_was_put_off_at_an_end_is_told() {
     let Some(python) = pyverbs() else { return };

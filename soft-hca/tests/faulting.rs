@@ -1,4 +1,4 @@
-//! Programs with handlers for SIGSEGV: those get the program's own faults, and none of the library's.
+//! Programs with handlers for SIGSEGV: they get the program's own faults, not the library's.
 
 use programs::compile;
 use programs::place::Place;

@@ -28,7 +28,7 @@ fn parent_and_child_have_their_own_memory() {
     }
 }
 
-/// The record says that the child was there, and nothing is found against that.
+/// The record shows the child, and `check` finds no mistake in that.
 #[test]
 fn a_child_that_lives_is_no_mistake() {
     let place = Place::new("forked-record");
@@ -51,7 +51,7 @@ fn a_child_that_lives_is_no_mistake() {
 /// The first release that asks the kernel before it hides registered memory from children.
 const ASKS: u32 = 51;
 
-/// Numbers are those of verbs.h: 2 is `IBV_FORK_UNNEEDED`.
+/// The numbers are those of verbs.h: 2 is `IBV_FORK_UNNEEDED`.
 const SCRIPT: &str = "
 from pyverbs.device import Context
 from pyverbs.fork import fork_init, is_fork_initialized

@@ -8,7 +8,7 @@ use programs::{LIMIT, LOCALHOST, assert_has, comes_about, compile, installed, tc
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gone/gone.c");
 
-/// What `gone.c` prints after the daemon has been killed, apart from what the library says.
+/// The output of `gone.c` after the daemon has been killed, without the library's own lines.
 const TOLD: &str = "\
 rdma_connect: EIO
 ibv_get_cq_event: EIO
@@ -80,7 +80,7 @@ fn pairs_end() {
     listener.wait_until(|| place.listens(7174));
     signal_daemon(&place, "-KILL");
     for program in [&mut server, &mut client, &mut listener] {
-        // Two that are in step may go on without the daemon until one has to wait.
+        // A pair in step may go on without the daemon until one of them has to wait.
         if program.ends_within(Duration::from_secs(5)).is_none() {
             program.kill();
             continue;

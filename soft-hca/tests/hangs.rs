@@ -286,7 +286,7 @@ const LIVE: [(&str, &str); 13] = [
     ),
 ];
 
-/// The recording ends while a process that was killed has yet to get to its end.
+/// The recording ends while a killed process has not exited yet.
 #[test]
 fn an_end_that_takes_a_while() {
     let place = Place::new("hangs-slow");
@@ -344,7 +344,7 @@ fn who_polls_in_vain() {
     let Some(program) = compile(&place, SOURCE, &["ibverbs", "rdmacm", "pthread"]) else { return };
     let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
     let in_vain = POLLS.map(|(case, expected)| (case, " in vain for ", expected));
-    // What is said of who waits for one that polls.
+    // The line of a program that waits for one that polls.
     let waits = ("peer_polls", " waits in ibv_get_cq_event for ", " in vain, and qp ");
     for (case, what, expected) in in_vain.into_iter().chain([waits]) {
         let mut running = place.start_in(&format!("{program} {case} 1000"), explains);

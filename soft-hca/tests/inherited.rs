@@ -1,12 +1,12 @@
-//! Children of `fork`, which have of their parent's threads only the one that has forked, and its memory as it was at that
-//! moment: whatever they do with descriptors ends.
+//! Children of `fork`, which have only the forking thread of their parent's, and its memory as it was at that moment:
+//! all that they do with descriptors ends.
 
 use programs::compile;
 use programs::place::Place;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inherited/inherited.c");
 
-/// A lock that another thread of the parent had at that moment would be met once in 400 to 1,000 children.
+/// One child in 400 to 1,000 would meet a lock that another thread of the parent held at the fork.
 const CHILDREN: u32 = 3000;
 
 fn children_end(what: &str, children: u32) {
@@ -32,7 +32,7 @@ fn they_read_folders() {
     children_end("folder", CHILDREN / 2);
 }
 
-/// Opening takes much longer, and the window is as short.
+/// Opening takes much longer, so there are fewer children.
 #[test]
 fn they_open_the_device_themselves() {
     children_end("open", CHILDREN / 10);

@@ -9,7 +9,7 @@ use programs::{LIMIT, assert_has, comes_about, compile, installed};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/limited/closed.c");
 
-/// Has a command run that may have so many descriptors, and whatever it starts.
+/// The beginning of a command line whose command, and its children, may have so many descriptors.
 fn limited_to(limit: u32) -> Vec<String> {
     let script = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
     vec!["bash".into(), "-c".into(), script]
@@ -53,14 +53,14 @@ fn who_finds_no_descriptor_is_told_and_the_daemon_rests() {
     let taken = ticks(daemon) - before;
     assert!(taken < 100, "{taken} ticks");
     assert_has(&fs::read_to_string(place.file("soft-hca.log")).unwrap(), &["turned away"]);
-    // When they have gone there is room again.
+    // The daemon has room again when they have gone.
     fs::write(&end, "").unwrap();
     crowd.succeed();
     assert_has(&place.start("ibv_devinfo").succeed(), &["hca_id"]);
     place.assert_gone();
 }
 
-/// Where there are too few from the beginning, nothing stays.
+/// A daemon with too few descriptors from the beginning leaves nothing behind.
 #[test]
 fn a_daemon_that_cannot_serve_ends() {
     if !installed(&["bash"]) {
@@ -76,7 +76,7 @@ fn a_daemon_that_cannot_serve_ends() {
     }
 }
 
-/// A program that becomes a daemon closes all that it does not know before it opens the device.
+/// A program that becomes a daemon closes all descriptors that it does not know before it opens the device.
 #[test]
 fn a_program_that_closes_all_descriptors_finds_its_device() {
     let place = Place::new("closed-all");

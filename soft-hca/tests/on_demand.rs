@@ -1,4 +1,4 @@
-//! Regions on demand (`IBV_ACCESS_ON_DEMAND`), whose memory comes and goes: what becomes of requests there.
+//! Regions on demand (`IBV_ACCESS_ON_DEMAND`), whose memory comes and goes: completions of requests.
 //!
 //! rdma-core's own tests of them run with those of `conformance/pyverbs`.
 
@@ -7,7 +7,7 @@ use programs::place::Place;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/on_demand/on_demand.c");
 
-/// Has a case run, with the hook and without; both sides' lines, in the order of their letters.
+/// Runs a case, with the hook and without; returns both sides' lines, in alphabetical order.
 fn run(case: &str, expected: &[&str]) {
     for hook in ["0", "1"] {
         let name = case.replace(' ', "-");
@@ -59,7 +59,7 @@ fn memory_that_has_come_is_used() {
     run("used", &["added: yes", "read: yes", "received: success", "sent: yes", "written: yes"]);
 }
 
-/// Both what is copied at once and what would be staged for the receiver's poll.
+/// The lengths are of messages that are copied at once, and that would be staged for the receiver's poll.
 #[test]
 fn memory_that_has_gone_is_an_error() {
     for bytes in [8, 4096] {

@@ -1,6 +1,6 @@
-//! Programs that poll on a processor that others want, too: they give it up to these while they find nothing,
-//! so that a pair on one processor exchanges messages as fast as it can be given to the one and the other. See
-//! `stock.rs` about programs that are not installed.
+//! Programs that poll on a processor that others want, too: they yield it while they find nothing, so that a
+//! pair on one processor exchanges messages as fast as the kernel can switch between the two. See `stock.rs`
+//! about programs that are not installed.
 
 use std::fs;
 
@@ -21,8 +21,8 @@ fn first_processor() -> String {
     all.split([',', '-']).next().unwrap().to_string()
 }
 
-/// Whoever polls until it is put aside is put aside for each message, since its peer has no other way to the
-/// processor.
+/// A program that polls until it is preempted is preempted for each message, since its peer has no other way
+/// to the processor.
 #[test]
 fn a_pair_on_one_processor_gives_it_to_each_other() {
     if !installed(&["ibv_rc_pingpong", "taskset"]) || !polls_are_seen() {
@@ -39,7 +39,7 @@ fn a_pair_on_one_processor_gives_it_to_each_other() {
     let mut preemptions = 0;
     let has_ended = comes_about(LIMIT, || {
         let seen = status(client.pid(), "nonvoluntary_ctxt_switches:");
-        // There is none any more once it has ended.
+        // The count is gone once the client has ended.
         preemptions = seen.and_then(|count| count.parse().ok()).unwrap_or(preemptions);
         client.has_ended()
     });

@@ -109,7 +109,7 @@ fn what_the_doctor_says_is_so() {
     let loses = is_said("programs with extended polling ");
     assert_eq!(lines[2] != "polled 2 0", loses, "{text}{said:?}");
     if polls_are_seen() {
-        // `check` says it of a program that does not look at the release.
+        // `check` reports a program that does not look at the release.
         let script = place.file("script.py");
         let words = [python.to_str().unwrap(), script.to_str().unwrap()];
         let mut command = place.command(&["check", "--format", "json", "-o", "found", "--"]);

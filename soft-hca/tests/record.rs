@@ -257,11 +257,11 @@ fn a_command_is_recorded_in_a_fabric_of_its_own() {
     assert!(text.contains("why: more completions than the device's max_cqe"), "{text}");
 }
 
-/// A program that ends with status 7 by a signal, which it has got once.
+/// A program that ends with status 7 at a signal, if it gets that once.
 const SIGNALLED: &str = "trap 'exit 7' $0; echo is ready; while :; do sleep 0.05; done";
 
-/// Those that end who does not heed them, but for those that tell of a fault; the last are a first and a last one
-/// for programs' own use.
+/// Signals that end a process that does not handle them, except for those that tell of a fault; the last are a
+/// first and a last one for programs' own use.
 const SIGNALS: [i32; 19] = [1, 2, 3, 5, 6, 10, 12, 13, 14, 15, 24, 25, 26, 27, 29, 30, 31, 34, 64];
 
 #[test]
@@ -290,7 +290,7 @@ fn a_signal_is_the_programs() {
             assert_eq!(status(command, signal), Some(7), "{command:?}, signal {signal}");
         }
     }
-    // A fabric ends with its last program: none is left.
+    // No program is left, as the fabric has ended.
     place.assert_gone();
 }
 

@@ -10,10 +10,10 @@ use programs::{LOCALHOST, assert_has, compile, compile_with, installed, tcp};
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitizers/received.c");
 const LIBRARIES: [&str; 2] = ["rdmacm", "ibverbs"];
 
-/// What the receiver says that finds all bytes.
+/// The line of a receiver that finds all bytes.
 const RECEIVED: &str = "received 65536, written 65536\n";
 
-/// A receiver by a line in front of the program, and with circumstances, that has what its peer sends; its output.
+/// Runs a receiver, with words before the program and an environment, and its peer; returns the receiver's output.
 fn receive(
     place: &Place,
     program: &str,
@@ -27,14 +27,14 @@ fn receive(
     receiver.succeed()
 }
 
-/// How many bytes Memcheck has looked at for pointers.
+/// The number of bytes in which Memcheck has looked for pointers.
 fn bytes_checked(text: &str) -> u64 {
     let line = text.lines().find_map(|line| line.split_once(" Checked ")).unwrap().1;
     let digits: String = line.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap()
 }
 
-/// It finds nothing wrong, and does not look at memory of the fabric that is not in use: each page at which it looks is
+/// Memcheck finds nothing wrong, and does not look at unused memory of the fabric: each page at which it looks would be
 /// allocated for that.
 #[test]
 fn memcheck_knows_what_a_peer_writes() {
@@ -59,7 +59,7 @@ fn address_sanitizer_comes_first() {
     let options = ["-fsanitize=address"];
     let Some(program) = compile_with(&place, SOURCE, &LIBRARIES, &options) else { return };
     assert_has(&receive(&place, &program, "", |command| command), &[RECEIVED]);
-    // A shell needs none, so here the user says so.
+    // A shell does not need the runtime, so here the user names it.
     let runtime = Command::new("cc").arg("-print-file-name=libasan.so").output().unwrap();
     let runtime = String::from_utf8(runtime.stdout).unwrap();
     let by = place.file("by");

@@ -1,5 +1,5 @@
-//! What a hostile program of a fabric gets at of others' memory by asking those who copy for programs:
-//! `docs/security.md` has the model.
+//! A hostile program of a fabric, which asks helpers and the daemon for memory of others, and gets none
+//! of it that it may not have: `docs/security.md` has the model.
 //!
 //! See `stock.rs` about programs that are not installed.
 
@@ -22,25 +22,25 @@ use soft_hca_core::system;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/security/victim.c");
 
-/// Bytes of each of the victim's areas that are registered, or were; as many lie before, and more behind.
+/// The length of each area's part that is registered, or was; as many bytes lie before it, more behind.
 const PART: u64 = 1024;
 
-/// What an unreadable program says when it opens the device.
+/// The line of an unreadable program that opens the device.
 const UNREADABLE: &str =
     "soft-hca: this program is unreadable, but all programs of its fabric can write";
 
-/// How the victim's memory is reached.
+/// The process that reaches the victim's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
     /// The daemon reaches it, and copies.
     ByTheDaemon,
     /// A filter keeps the victim from reaching others: a thread of its own copies.
     ByItself,
-    /// The victim has asked the system that nobody looks into it, which keeps all but root from that.
+    /// The victim has made itself unreadable, which keeps all but root from reaching it.
     Unreadable,
 }
 
-/// A program with memory that is nobody's business.
+/// A program with memory that no other may read or write.
 struct Victim {
     program: Program,
     /// Start and key of the registered part of each area.
@@ -72,7 +72,7 @@ impl Victim {
         Wanted { process, addr: addr.wrapping_add_signed(start), length, key }
     }
 
-    /// Nothing but what is registered to be written has been written.
+    /// Asserts that only memory that is registered as writable was written.
     fn assert_intact(mut self) {
         signal::user(&self.program);
         let text = self.program.succeed();
@@ -80,7 +80,7 @@ impl Victim {
     }
 }
 
-/// A hostile program asks for all that it may not have, and gets nothing of it.
+/// A hostile program asks for memory that it may not have, and gets none of it.
 fn attack(name: &str, reached: Reached) {
     let place = Place::new(&format!("security-{name}"));
     let Some(file) = compile(&place, SOURCE, &["ibverbs"]) else { return };
@@ -95,34 +95,34 @@ fn attack(name: &str, reached: Reached) {
         assert_eq!(forger.ask(way, wanted), Answer::Fault, "{way:?} {wanted:x?}");
     };
     let part = |area, start, length| victim.part(process, area, start, length);
-    // What the victim has registered may be asked for.
+    // A program may ask for memory that the victim has registered.
     for (way, area) in [(Way::Read, "readable"), (Way::Read, "writable"), (Way::Write, "writable")]
     {
         assert_eq!(forger.ask(way, part(area, 0, PART)), Answer::Moved, "{way:?} {area}");
     }
     for way in [Way::Read, Way::Write] {
-        // The tables allow what was never registered, and what is no longer.
+        // The tables allow memory that was never registered, and memory that was deregistered.
         let secret = part("secret", 0, PART);
         let key = forger.invent(process, secret.addr, secret.length);
         refused(way, Wanted { key, ..secret });
         let gone = part("gone", 0, PART);
         forger.overwrite(gone.key, process, gone.addr, gone.length);
         refused(way, gone);
-        // Beyond its bounds, by another's name.
+        // The range is beyond the region's bounds, or the key is another's.
         refused(way, part("writable", 0, PART + 1));
         refused(way, part("writable", -1, 2));
         refused(way, Wanted { addr: u64::MAX - 1, ..part("writable", 0, 8) });
         refused(way, Wanted { key: part("writable", 0, 1).key, ..part("readable", 0, 1) });
         refused(way, Wanted { key: 0, ..part("writable", 0, 1) });
     }
-    // Without a right, also where the table says that there is one.
+    // The region does not have the right, whatever the table says.
     refused(Way::Write, part("readable", 0, 1));
     let readable = part("readable", 0, PART);
     forger.overwrite(readable.key, process, readable.addr - PART, 4 * PART);
     refused(Way::Write, readable);
     refused(Way::Read, part("readable", -1, 1));
     refused(Way::Read, part("readable", 0, PART + 1));
-    // The daemon itself has nothing that is registered, whatever a table says.
+    // The daemon itself has no registered memory, whatever a table says.
     let addr = forger.address_in_daemon();
     let key = forger.invent(DAEMON, addr, 8);
     for way in [Way::Read, Way::Write] {
@@ -161,8 +161,8 @@ fn memory_of_a_stranger() {
     let forger = Forger(arena.mapping());
     let wanted = victim.part(process, "writable", 0, PART);
     assert_eq!(forger.ask(Way::Write, wanted), Answer::Moved);
-    // The test itself, with the victim's registered addresses, of which nothing is mapped here, and with a
-    // word that it can tell the daemon.
+    // The test's own process takes the victim's entry: nothing is mapped here at the victim's addresses,
+    // but it has a word that it can tell the daemon.
     let word = Box::new(0x5ec2_e700_u64);
     let addr = std::ptr::from_ref(&*word).expose_provenance() as u64;
     forger.impersonate(process, std::process::id(), (addr, *word));
@@ -171,7 +171,7 @@ fn memory_of_a_stranger() {
     place.end(keeper);
 }
 
-/// The daemon turns away who is another user, even one that gets to its socket.
+/// The daemon turns away programs of another user, even one that gets to its socket.
 #[test]
 fn other_users() {
     const NOBODY: u32 = 65534;
@@ -193,7 +193,7 @@ fn other_users() {
     let ask_as_other = {
         let ask = ask.clone();
         move || {
-            // Of this thread alone.
+            // The call changes the user of this thread alone.
             rustix::thread::set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
             ask()
         }

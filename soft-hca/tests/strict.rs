@@ -144,7 +144,7 @@ fn seeds_one_after_the_other_until_one_fails() {
     place.assert_gone();
 }
 
-/// Records and whatever else has these names are somebody's.
+/// Records, and other files with their names, are not overwritten.
 #[test]
 fn seeds_leave_files_alone_that_they_have_not_made() {
     let place = Place::new("strict-files");
@@ -168,7 +168,8 @@ fn seeds_leave_files_alone_that_they_have_not_made() {
     place.assert_gone();
 }
 
-/// On a terminal each run may read, and shows how far it is; the terminal is whose it was when they have ended.
+/// On a terminal each run may read, and shows how far it is; the terminal has its old foreground when they have
+/// ended.
 #[test]
 fn seeds_run_in_the_foreground_of_a_terminal() {
     if !installed(&["script"]) {

@@ -235,7 +235,7 @@ impl Case {
         side.take_event(!self.is_wrongly("unacked"))
     }
 
-    /// The memory is freed when the message has come, but before it is polled, or when it was.
+    /// Frees the memory when the message's completion was polled, or already before that, which is wrong.
     fn receives_and_frees(&self, side: &mut Side) -> Result<()> {
         if self.is_wrong {
             side.free();
@@ -247,7 +247,7 @@ impl Case {
         Ok(())
     }
 
-    /// The queue is armed when the first of two messages has come.
+    /// Arms the queue when the first of two messages has come.
     fn receives_armed(&self, side: &mut Side) -> Result<()> {
         side.arm()?;
         if !self.is_wrong {
@@ -320,8 +320,8 @@ impl Case {
         (0..if is_one { 1 } else { count }).try_for_each(|_| side.poll_good())
     }
 
-    /// Makes a child that does something with what is its parent's, or lives until it is told to end, and has its own
-    /// copy of what is registered meanwhile.
+    /// Forks a child that uses its parent's objects, or one that lives until it is told to end, with its own copy of
+    /// the registered memory.
     fn bystander(&self, side: &Side) -> Result<Option<Child>> {
         if !self.is_one_of(&["fork", "fork-command"]) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A receiver whose receives are in a shared queue, which says by its limit when more are to be posted.
+//! A receiver whose receives are in a shared receive queue: its limit event asks for more.
 #![allow(unsafe_code, reason = "verbs")]
 
 use std::mem::MaybeUninit;
@@ -10,18 +10,18 @@ use rdma_sys as sys;
 
 use crate::side::{DEPTH, Result, Side, check};
 
-/// Receives that are posted at first.
+/// The number of receives that are posted at first.
 const POSTED: usize = 8;
-/// Fewer than so many are to give an event.
+/// The limit of the queue: fewer receives than that give an event.
 const LIMIT: u32 = 4;
-/// As many messages of [`POSTED`] receives as go below that.
+/// The number of messages after which [`POSTED`] receives are below the limit.
 pub const BURST: usize = 6;
 
 /// A shared receive queue.
 pub struct Shared(*mut sys::ibv_srq);
 
 impl Shared {
-    /// One that is not there yet.
+    /// A queue that is not created yet.
     pub fn new() -> Self {
         Self(ptr::null_mut())
     }
@@ -40,7 +40,7 @@ impl Shared {
             return ptr::null_mut();
         }
         init.srq = self.0;
-        // SAFETY: what is given, and what the attributes name, is alive.
+        // SAFETY: the protection domain and the objects that the attributes name are alive.
         unsafe { sys::ibv_create_qp(pd, init) }
     }
 
@@ -63,7 +63,7 @@ impl Shared {
         check(unsafe { sys::ibv_modify_srq(self.0, &mut attr, mask) } == 0, "ibv_modify_srq")
     }
 
-    /// Messages come in two bursts. The limit is set for the second one, too, or not, which is wrong.
+    /// Receives messages in two bursts. The limit is set again for the second one, or not (wrong).
     pub fn receives(&self, side: &mut Side, is_wrong: bool) -> Result<()> {
         self.post(side, POSTED)?;
         self.set_limit()?;
@@ -79,7 +79,7 @@ impl Shared {
         if is_wrong { Ok(()) } else { take_limit(side) }
     }
 
-    /// Destroys it, when its queue pair is gone.
+    /// Destroys the queue, when its queue pair is gone.
     pub fn destroy(self) -> Result<()> {
         // SAFETY: its only queue pair is gone.
         check(unsafe { sys::ibv_destroy_srq(self.0) } == 0, "ibv_destroy_srq")

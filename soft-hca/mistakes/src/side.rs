@@ -80,7 +80,7 @@ pub fn allocate() -> Result<CArray<u8>> {
 impl Side {
     /// A side with a queue pair that is not connected.
     pub fn new(choice: Choice, peer: UnixStream) -> Result<Self> {
-        // SAFETY: what is given, and what the attributes name, is alive.
+        // SAFETY: the protection domain and the objects that the attributes name are alive.
         Self::open(choice, peer, |pd, init: &mut _| unsafe { sys::ibv_create_qp(pd, init) })
     }
 
@@ -224,7 +224,7 @@ impl Side {
         self.modify(&mut attr, mask::IBV_QP_STATE | all)
     }
 
-    /// Has its memory registered by another region.
+    /// Registers its memory anew, as another region.
     pub fn register_again(&mut self) -> Result<()> {
         self.deregister()?;
         self.register()
@@ -235,7 +235,7 @@ impl Side {
         self.memory[0].set(self.memory[0].get() + 1);
     }
 
-    /// Writes to all of its memory.
+    /// Fills all of its memory with zeros.
     pub fn clear(&self) {
         self.memory.iter().for_each(|byte| byte.set(0));
     }
@@ -262,7 +262,7 @@ impl Side {
         self.context
     }
 
-    /// The buffer with a number.
+    /// The element of its buffer with this number.
     pub fn buffer(&self, number: usize) -> sys::ibv_sge {
         let addr = (self.memory.addr() as usize + number * BYTES) as u64;
         sys::ibv_sge { addr, length: BYTES as u32, lkey: self.lkey() }
@@ -416,7 +416,7 @@ impl Side {
         check(unsafe { sys::ibv_destroy_cq(self.cq) } == 0, "ibv_destroy_cq")
     }
 
-    /// Destroys the completion channel, if there is one, whose queue is gone.
+    /// Destroys the completion channel, if there is one; its queue is gone.
     pub fn destroy_channel(&self) -> Result<()> {
         if self.channel.is_null() {
             return Ok(());

@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     }
     let mut ret = 0;
     for range in keeping_errno(|| client::keep_out_of(first, last)) {
-        // A range that the caller has got wrong is for the system to refuse.
+        // The kernel refuses a range that the caller has got wrong.
         if ret == 0 && (!range.is_empty() || first > last) {
             // SAFETY: the caller's own call.
             ret = unsafe { real::close_range(*range.start(), *range.end(), flags) };

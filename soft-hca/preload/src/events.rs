@@ -49,7 +49,8 @@ fn wait_on_closed() -> c_int {
     unsafe { real::poll(std::ptr::null_mut(), 0, -1) }
 }
 
-/// Repeats `call`, which is told whether the thread has waited, until it does not have to.
+/// Repeats `call`, and waits before each repetition, until it does not have to wait. Its argument
+/// says whether the thread has waited.
 unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize {
     let mut has_waited = false;
     let site = aside(client::site);

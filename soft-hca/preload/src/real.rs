@@ -1,5 +1,5 @@
-//! The C library's own functions, found when the library is loaded: to look for one takes the loader's lock, which a
-//! signal handler and a child of `fork` must not need. Who calls one before that finds it by itself.
+//! The C library's own functions. They are looked up when the library is loaded: a lookup takes the loader's lock,
+//! which a signal handler and a child of `fork` must not need. A call before that looks its function up by itself.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -153,7 +153,7 @@ renamed! {
     fstatat = c"fstatat", c"__fxstatat"(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int);
 }
 
-/// Finds all of them.
+/// Looks all functions up.
 pub(crate) fn find() {
     find_named();
     find_renamed();

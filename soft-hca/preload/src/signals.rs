@@ -1,4 +1,4 @@
-//! `sigaction`, `signal` and their kin: what a program does about faults, behind what this library does about its own.
+//! `sigaction`, `signal` and their kin: a program's handlers for faults get those that are not this library's own.
 
 use std::ffi::c_int;
 use std::mem;
@@ -23,7 +23,7 @@ macro_rules! sigaction_functions {
 
 sigaction_functions!(sigaction __sigaction);
 
-/// Sets a handler as `signal(3)` does with these flags, and gives the one before.
+/// Sets a handler as `signal(3)` does with these flags, and returns the one before.
 unsafe fn set(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
     // SAFETY: zeros are a valid action.
     let [mut new, mut old]: [libc::sigaction; 2] = unsafe { mem::zeroed() };
@@ -53,9 +53,9 @@ macro_rules! signal_functions {
     )* };
 }
 
-/// The handler stays, and calls go on (`_BSD_SOURCE`).
+/// The handler stays, and calls are restarted (`_BSD_SOURCE`).
 const BSD: c_int = libc::SA_RESTART;
-/// It is called once, and may be interrupted by its own signal (`_XOPEN_SOURCE`).
+/// The handler is called once, and its own signal may interrupt it (`_XOPEN_SOURCE`).
 const SYSV: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
 
 signal_functions! {

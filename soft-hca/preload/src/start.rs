@@ -8,7 +8,7 @@ extern "C" fn starts() {
     client::starts();
 }
 
-/// The loader calls what stands here when the library is loaded.
+/// The loader calls this function when it loads the library.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = starts;

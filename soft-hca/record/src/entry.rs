@@ -94,7 +94,7 @@ pub enum What {
         /// word.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_by: Option<u32>,
-        /// The exit status, if it has called `exit`; of records before soft-hca wrote it none.
+        /// The exit status, if it has called `exit`; records of older releases have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<i32>,
         /// Events that it has taken and not acknowledged by then, of objects that it has not destroyed.
@@ -153,7 +153,7 @@ pub enum What {
         on: Channel,
         /// The channel's descriptor.
         fd: u32,
-        /// Nanoseconds for which it has waited, 0 if it has not.
+        /// The nanoseconds for which it has waited, 0 if it has not.
         waited: u64,
         /// Whether there is an event.
         event: bool,
@@ -437,8 +437,8 @@ pub struct Polled {
     /// By `ibv_start_poll`, `ibv_next_poll` and `ibv_end_poll`, not by `ibv_poll_cq`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub extended: bool,
-    /// Buffers of sends that were changed before this poll has told that they may be, and buffers of receives that it
-    /// tells of and that are gone, if that was looked at.
+    /// Buffers of sends that were changed before this poll gave their completion, and buffers that are gone of receives
+    /// whose completion it gave, if the recording looks at them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
 }
@@ -458,7 +458,7 @@ pub struct Changed {
     /// It is not there any more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unmapped: bool,
-    /// It was a variable of a function that has returned: of a receive.
+    /// Whether a receive's element was a variable of a function that has returned.
     #[serde(default, skip_serializing_if = "is_false")]
     pub returned: bool,
 }

@@ -9,7 +9,7 @@ const EXITING: u64 = 4;
 /// Behind the name in `/proc/PID/stat`: the state comes first.
 const FLAGS: usize = 6;
 
-/// How far a process is.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// It runs, or is blocked.
@@ -20,7 +20,7 @@ pub(super) enum Life {
     Gone,
 }
 
-/// How far the process with a number is.
+/// The state of the process with a number.
 pub(super) fn life(pid: u32) -> Life {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Life::Gone };
     let all: Vec<Life> = threads.flatten().map(|thread| of_thread(&thread.path())).collect();

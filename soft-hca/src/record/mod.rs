@@ -49,9 +49,10 @@ const BETWEEN_LOOKS_NS: u64 = 500_000_000;
 const DIES: Duration = Duration::from_secs(5);
 /// How long the daemon may take to notice an end.
 const NOTICED: Duration = Duration::from_millis(100);
-/// Between two looks at those.
+/// The pause between two looks at such processes.
 const PAUSE: Duration = Duration::from_millis(1);
-/// A process lives that looks like it so many times: between SIGKILL and its exit it does for a moment.
+/// A process counts as alive if it looks so this many times: a killed one may look so for a moment before it
+/// exits.
 const LOOKS: u32 = 3;
 /// How long a fabric may take to end before nobody waits for it any longer.
 const WRITTEN_NS: u64 = 1_000_000_000;

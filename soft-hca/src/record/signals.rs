@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long a program has to end by itself.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
-/// Signals that end who does not heed them (signal(7)). Missing are those that tell of a process's own
-/// faults, and real-time signals, which are all of this kind.
+/// Signals that end a process that does not handle them (signal(7)), without those of a process's own
+/// faults, and without real-time signals, which are all of this kind.
 const ENDING: [libc::c_int; 17] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -39,10 +39,10 @@ const ENDING: [libc::c_int; 17] = [
 /// stop a process which uses the terminal in the background stay as they are: the kernel sends them until it stops.
 const OTHERS: [libc::c_int; 4] = [libc::SIGCONT, libc::SIGURG, libc::SIGWINCH, libc::SIGTSTP];
 
-/// What a terminal sends to its whole foreground process group (termios(3)).
+/// Signals that a terminal sends to its whole foreground process group (termios(3)).
 const OF_TERMINAL: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGWINCH];
 
-/// Those that have come, a bit each: from processes, and from the kernel.
+/// The signals that have come, a bit each: from processes, and from the kernel.
 static TAKEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// A signal that has come.
@@ -59,15 +59,15 @@ impl Signal {
         ENDING.contains(&self.number) || self.number > libc::SIGSYS
     }
 
-    /// Gives it to a child that nobody has waited for. One in the same process group has got what a terminal sends;
-    /// all of a group of its own gets it.
+    /// Sends it to a child that was not waited for yet. A child in the same process group has got the terminal's
+    /// signals already; a child with a group of its own gets it with the whole group.
     pub(crate) fn pass_on(self, child: u32, is_apart: bool) {
         if is_apart || !self.is_of_terminal {
             send(child, self.number, is_apart);
         }
     }
 
-    /// Stops this process if that is what the signal is for: the shell sees that its job has stopped.
+    /// Stops this process if the signal is SIGTSTP: the shell sees that its job has stopped.
     pub(crate) fn obey(self) {
         if self.number == libc::SIGTSTP {
             // SAFETY: the signal is sent to this thread, and without a handler it stops the process.
@@ -92,11 +92,11 @@ extern "C" fn take(number: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     }
 }
 
-/// Signals do nothing by themselves from now on but to be taken. Programs that are started get them as usual; what
-/// this process was started to ignore, as by nohup(1), it and they ignore.
+/// Handles signals, so that [`taken`] gives them. Programs that are started get them as usual; both ignore the signals
+/// that this process was started to ignore, as by nohup(1).
 pub(crate) fn heed() {
     let all = ENDING.into_iter().chain(OTHERS).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
-    // Rust's runtime ignores this one for itself only.
+    // Rust's runtime ignores SIGPIPE for itself only.
     all.filter(|number| *number == libc::SIGPIPE || !is_ignored(*number)).for_each(handle);
 }
 

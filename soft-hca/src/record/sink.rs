@@ -17,7 +17,7 @@ const LOOKS: u32 = 3;
 pub(super) struct Sink {
     pub writer: Option<Writer<BufWriter<File>>>,
     pub live: Option<Live>,
-    /// Who looks for mistakes.
+    /// The watcher that looks for mistakes.
     pub watcher: Option<Watcher>,
     /// What was said of who does not go on, without numbers.
     pub said: HashSet<String>,

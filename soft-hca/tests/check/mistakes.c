@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 enum { MESSAGE = 8, FEW = 8, MANY = 12, ROUNDS = 192, FAILED = 3 };
-/* Of a shared receive queue: its limit, and as many messages of FEW receives as go below that. */
+/* The limit of a shared receive queue, and the number of messages after which FEW receives are below it. */
 enum { LIMIT = 4, BURST = 6 };
 
 static struct side side;
@@ -117,7 +117,7 @@ static void post_in_reset(void)
     ibv_post_send(side.qp, &wr, &bad);
 }
 
-/* Has the memory registered by another region. */
+/* Registers the memory anew, as another region. */
 static void register_again(void)
 {
     check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");
@@ -328,7 +328,7 @@ static void make_child(void)
             poll_once(&side, &number, &status);
         if (is_wrongly("fork-command"))
             ibv_alloc_pd(side.context);
-        /* Its copy of what is registered is its own. */
+        /* The child's copy of the registered memory is its own. */
         memset(side.memory, 0, DEPTH * BYTES);
         _exit(is_wrong ? 0 : read(ends[0], &byte, 1) != 0);
     }
@@ -378,7 +378,7 @@ static void take_limit(void)
     ibv_ack_async_event(&event);
 }
 
-/* Receives are posted when the limit says so. */
+/* Posts receives at the limit event. */
 static void receives_by_limit(void)
 {
     post_shared(FEW);

@@ -3,8 +3,8 @@
  *
  *   long [exact]
  *
- * prints max_msg_sz and then, for each operation, how those have completed that are too long; with `exact` also how
- * those have that are not. A queue pair is its own peer.
+ * prints max_msg_sz and then, for each operation, the statuses of messages that are too long; with `exact` also the
+ * statuses of those that are not. A queue pair is its own peer.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
@@ -78,7 +78,7 @@ static struct ibv_qp *make_qp(void)
     return qp;
 }
 
-/* How a message of so many bytes completes; the first element has `first` of them if that is not 0. */
+/* The status of a message of so many bytes; the first element has `first` of them if that is not 0. */
 static const char *status(enum ibv_wr_opcode opcode, uint32_t length, uint32_t first)
 {
     struct ibv_qp *qp = make_qp();

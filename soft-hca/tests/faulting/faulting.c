@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "before"))
         set_handler(argv[1]);
-    /* Who has polled once gets small messages in its next poll. */
+    /* A program that has polled once gets small messages in its next poll. */
     post_receive();
     tell(to_sender);
     completion("the first message");

@@ -1,6 +1,6 @@
 /*
- * A program with a child that has its memory, as a data loader of Python's: what each of them finds there while a peer
- * reads and writes the parent's.
+ * A program with a child that has a copy of its memory, as a data loader of Python's has: each of them looks at its own
+ * while a peer reads and writes the parent's.
  */
 #include "../hook/side.h"
 
@@ -72,7 +72,7 @@ int main(void)
     post_receive(&side, 0);
     step();
     await();
-    /* The message has arrived, and nobody has looked yet. */
+    /* The message has arrived, and was not polled yet. */
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, with_child), "socketpair");
     pid_t loader = fork();
     check(loader >= 0, "fork");

@@ -3,8 +3,8 @@
  *
  *   gone ADDRESS
  *
- * Threads wait in ibv_get_cq_event, ibv_get_async_event, rdma_get_cm_event, rdma_connect, poll and epoll_wait. Prints
- * "ready" when all of them do, and what each call gives in the end.
+ * Threads wait in ibv_get_cq_event, ibv_get_async_event, rdma_get_cm_event, rdma_connect, poll and epoll_wait. The
+ * program prints "ready" when all of them do, and each call's result in the end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,13 +35,13 @@ static void check(int is_good, const char *what)
     }
 }
 
-/* What a call has given that returns an error number. */
+/* Prints the result of a call that returns an error number. */
 static void number(const char *call, int error)
 {
     printf("%s: %s\n", call, error ? strerrorname_np(error) : "0");
 }
 
-/* What a call has given that returns -1. */
+/* Prints the result of a call that returns -1. */
 static void status(const char *call, int result)
 {
     number(call, result ? errno : 0);
@@ -94,7 +94,7 @@ static void *poll_channel(void *unused)
     return NULL;
 }
 
-/* As many as a server has that gives each connection a channel. */
+/* Waits at as many channels as a server has that gives each connection one. */
 static void *epoll_channels(void *unused)
 {
     int set = epoll_create1(0);

@@ -300,7 +300,7 @@ static void peer_works(void)
         awaits_message();
 }
 
-/* What the second process does ends with the first one. */
+/* Ends the second process with the first one. */
 static void end_with_first(void)
 {
     check(!prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");
@@ -342,7 +342,7 @@ static void pin(pid_t process)
     check(!sched_setaffinity(process, sizeof one, &one), "sched_setaffinity");
 }
 
-/* The hanging one is killed by one that ends then, and gets to its own end when a third one lets it. */
+/* A process kills the hanging one and ends; the killed one can exit when a third one leaves it the processor. */
 static void slow_to_end(void)
 {
     const struct sched_param none = { 0 };
@@ -356,7 +356,7 @@ static void slow_to_end(void)
     pin(second);
     check(!sched_setscheduler(second, SCHED_IDLE, &none), "sched_setscheduler");
     if (fork() == 0) {
-        /* Nobody takes it for its parent. */
+        /* It gives up its parent's descriptors, and so is not taken for its parent. */
         syscall(SYS_close_range, 3u, ~0u, 0u);
         pin(0);
         for (time_t end = time(NULL) + 2; time(NULL) < end;)

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         }
     }
     puts("all have ended");
-    /* Threads may be anywhere. */
+    /* Other threads may still use the device: no handlers for exit run. */
     fflush(stdout);
     _exit(0);
 }

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     if (child)
         return waitpid(child, &status, 0) == child && !status ? 0 : 1;
     setsid();
-    /* Only this process is left that could keep anything alive: give what is to end the time to do so. */
+    /* Only this process could keep the fabric alive: a daemon that is to end gets the time to do so. */
     usleep(300000);
     struct ibv_device **devices = ibv_get_device_list(NULL);
     struct ibv_context *context = devices && devices[0] ? ibv_open_device(devices[0]) : NULL;

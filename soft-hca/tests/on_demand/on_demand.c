@@ -25,7 +25,7 @@ static int is(const char *name)
     return !strcmp(which, name);
 }
 
-/* Addresses where nothing is, and nobody else puts anything. */
+/* Addresses at which nothing is mapped, and nobody else maps anything. */
 static void *nowhere(void)
 {
     void *range = (void *)(1ul << 36);

@@ -1,10 +1,10 @@
 /*
- * A program with memory that it has registered and memory that it has not, between which others are to tell.
+ * A program with memory that it has registered, which others may use, and memory that it has not.
  *
  *   victim open|unreadable
  *
- * It says where what lies, a line each, and waits for SIGUSR1. Then it looks whether what nobody may write still is
- * what it was. An unreadable one has forbidden its user's other programs to look into it.
+ * It prints the address of each area, a line each, and waits for SIGUSR1. Then it looks whether memory that nobody may
+ * write is unchanged. An unreadable one has forbidden its user's other programs to look into it.
  */
 #include <infiniband/verbs.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 enum { BYTES = 4096, PART = 1024 };
 
-/* Of each area the middle is registered, or was. */
+/* An area, whose middle is registered, or was. */
 struct area {
 	const char *name;
 	int access;

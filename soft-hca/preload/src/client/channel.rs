@@ -51,9 +51,9 @@ pub(crate) struct Channel {
     /// The device file that it was created through, with which it ends at the latest.
     pub file: Weak<UverbsFile>,
     pub process: &'static Process,
-    /// Has a token for each event.
+    /// The event descriptor, with a token for each event.
     pub tokens: Arc<OwnedFd>,
-    /// Hangs up when the daemon is gone.
+    /// The connection that hangs up when the daemon is gone.
     pub line: Arc<OwnedFd>,
     /// The queues that report here. The next event is looked for behind the last one's queue.
     pub queues: Mutex<Vec<Arc<CqInfo>>>,

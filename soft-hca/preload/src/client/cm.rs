@@ -24,7 +24,7 @@ pub(crate) struct CmFile {
     pub(crate) process: &'static Process,
     /// The daemon's number for the file.
     token: u32,
-    /// What the program's descriptor is readable by.
+    /// The files that make the program's descriptor readable.
     _sources: [OwnedFd; 2],
 }
 

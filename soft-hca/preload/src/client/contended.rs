@@ -1,39 +1,39 @@
 //! Threads that poll in vain on a processor that others want, too.
 //!
-//! A thread that polls is never done, so it has its processor for the whole of its time slice, and the peer whose
-//! message it polls for may be one of those that wait for this processor. Two programs that are put on the same one, with
-//! others on the rest, exchange one message in each round of slices, which takes milliseconds. To yield changes little:
-//! the system then counts the slice as used. A thread that sleeps has not used it, and takes the processor from who
-//! computes when it wakes up. So one that was put aside while it polled sleeps for a moment whenever it has polled in
-//! vain for a while. A peer that is there has answered soon then, so this has an end: who still finds nothing polls on.
+//! A thread that polls uses its processor for the whole of its time slice, and the peer whose message it polls for may
+//! be one of the threads that wait for this processor. Two programs that the scheduler puts on one processor, with
+//! others on the rest, exchange one message in each round of slices, which takes milliseconds. `sched_yield` changes
+//! little: the kernel then counts the slice as used. A thread that sleeps keeps its slice, and preempts a thread that
+//! computes when it wakes up. So a thread that was preempted while it polled sleeps for a moment whenever it has polled
+//! in vain for a while. A peer that runs answers soon then; a thread that still finds nothing polls on without sleep.
 //! Nothing of this happens where processors are free.
 
 use std::cell::Cell;
 
 use soft_hca_core::system;
 
-/// Polls in vain that are this many nanoseconds apart may have been put aside in between: much longer than such polls
-/// take, shorter than a slice.
+/// A thread whose polls in vain are this many nanoseconds apart may have been preempted in between: much longer than
+/// such polls take, shorter than a slice.
 const GAP_NS: u64 = 200_000;
-/// For so long after it was put aside a thread is taken to share its processor.
+/// A thread is taken to share its processor for so long after it was preempted.
 const SHARED_NS: u64 = 1_000_000_000;
-/// So long a thread polls before it sleeps: longer than a peer needs that runs.
+/// A thread polls for so long before it sleeps: longer than a peer that runs needs.
 const SPIN_NS: u64 = 50_000;
-/// After so long without a completion it sleeps no more: the peer is not waiting for a processor.
+/// A thread stops sleeping after so long without a completion: the peer is not waiting for a processor.
 const PATIENCE_NS: u64 = 200_000_000;
 
 /// A thread that polls. Times are `CLOCK_MONOTONIC` nanoseconds.
 #[derive(Debug)]
 struct Polling {
-    /// When a poll was first seen to find nothing, since one has found something; 0 for none.
+    /// The time of the first poll in vain since one has found something; 0 for none.
     since: Cell<u64>,
-    /// The same, or when it was first seen to poll after it has slept; 0 for neither.
+    /// The same, or the time of the first poll after a sleep; 0 for neither.
     spins_since: Cell<u64>,
-    /// When one was seen last; 0 for never.
+    /// The time of the last poll in vain; 0 for never.
     seen: Cell<u64>,
-    /// How often the thread had been put aside by then.
+    /// How often the thread had been preempted by then.
     preemptions: Cell<u64>,
-    /// Until when it is taken to share its processor.
+    /// The time until which it is taken to share its processor.
     shared_until: Cell<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Polling {
         }
     }
 
-    /// A poll finds nothing. Whether the thread is to sleep.
+    /// Takes note of a poll that finds nothing. Returns whether the thread is to sleep.
     fn in_vain(&self, now: u64, preemptions: impl FnOnce() -> u64) -> bool {
         let last = self.seen.replace(now);
         if self.since.get() == 0 {
@@ -74,7 +74,7 @@ impl Polling {
         sleeps
     }
 
-    /// A poll finds something.
+    /// Takes note of a poll that finds something.
     fn found(&self) {
         self.since.set(0);
     }
@@ -84,15 +84,15 @@ thread_local! {
     static POLLING: Polling = const { Polling::new() };
 }
 
-/// A poll of this thread has found something.
+/// Takes note of a poll of this thread that has found something.
 #[inline]
 pub(super) fn found() {
-    // Not in a thread that is ending.
+    // A thread that is ending has no such value any more.
     let _ = POLLING.try_with(Polling::found);
 }
 
-/// Polls of this thread find nothing; `now` are `CLOCK_MONOTONIC` nanoseconds. Sleeps for a moment if another thread waits for the
-/// processor.
+/// Takes note of polls of this thread that find nothing, and sleeps for a moment if another thread waits for the
+/// processor; `now` is in `CLOCK_MONOTONIC` nanoseconds.
 pub(super) fn nothing(now: u64) {
     if POLLING.try_with(|polling| polling.in_vain(now, system::preemptions)) == Ok(true) {
         system::nap();
@@ -103,7 +103,7 @@ pub(super) fn nothing(now: u64) {
 mod tests {
     use super::*;
 
-    /// Polls for so long, once in a microsecond; gives how often it would have slept.
+    /// Polls for so long, once in a microsecond; returns how often the thread would have slept.
     fn poll(polling: &Polling, now: &mut u64, duration: u64, preemptions: u64) -> usize {
         let end = *now + duration;
         let mut sleeps = 0;
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_thread_that_was_put_aside_sleeps_now_and_then() {
         let (polling, mut now) = (Polling::new(), 1_000_000);
-        // Whatever was before it has polled.
+        // The thread was preempted before its first poll only, which does not count.
         assert_eq!(poll(&polling, &mut now, PATIENCE_NS / 2, 7), 0);
-        // It has done something else for a while.
+        // The thread has done something else for a while, without being preempted.
         now += 10 * GAP_NS;
         polling.found();
         assert_eq!(poll(&polling, &mut now, PATIENCE_NS / 2, 7), 0);
@@ -128,7 +128,7 @@ mod tests {
         let most = (PATIENCE_NS / SPIN_NS) as usize;
         let sleeps = poll(&polling, &mut now, SHARED_NS / 2, 8);
         assert!((most / 2..=most).contains(&sleeps), "{sleeps} of {most}");
-        // That was long ago.
+        // The preemption is long ago by then.
         polling.found();
         poll(&polling, &mut now, SHARED_NS, 8);
         polling.found();

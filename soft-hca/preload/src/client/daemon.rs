@@ -24,8 +24,7 @@ pub(crate) fn connect() -> Result<Connection> {
     Ok(Connection::from_fd(system::hide(connection.into_fd())))
 }
 
-/// Does something again and again until the daemon lets it be done. If that takes too long, the program says once what
-/// it waits for.
+/// Repeats a call until the daemon answers it. If that takes too long, the program says once what it waits for.
 fn patiently<T>(
     connection: Option<&Connection>,
     mut what: impl FnMut() -> io::Result<T>,
@@ -57,10 +56,10 @@ pub(crate) fn observe() -> Result<Connection> {
     Ok(connection)
 }
 
-/// Why a command gets no answer.
+/// The reason why a command gets no answer.
 const GONE: Errno = Errno::EIO.because("the fabric's daemon is gone");
 
-/// The daemon is gone, as if its devices had been removed; the program says so once.
+/// The error after the daemon has gone, as if its devices had been removed; the program says so once.
 #[cold]
 pub(crate) fn gone() -> Errno {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -77,7 +76,7 @@ pub(crate) fn is_gone(error: Errno) -> bool {
 
 /// One request and its reply.
 pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(Answer, Vec<OwnedFd>)> {
-    // What the daemon has said before it has closed its end is there to be read.
+    // Messages that the daemon sent before it closed its end can still be read.
     let sent = connection.send(&request.encode(), &[]);
     let received = patiently(Some(connection), || connection.receive());
     let (message, fds) = received.map_err(|_| gone())?;

@@ -37,7 +37,7 @@ thread_local! {
     static PIPE: Cell<Option<(OwnedFd, OwnedFd)>> = const { Cell::new(None) };
 }
 
-/// This process is about to fork.
+/// Runs in a process that is about to fork.
 pub(super) fn prepare() {
     if process::recorded().is_some() {
         let pipe = system::pipe().map(|(alive, end)| (system::hide(alive), system::hide(end)));
@@ -45,7 +45,7 @@ pub(super) fn prepare() {
     }
 }
 
-/// It has forked.
+/// Runs in the parent after a fork.
 pub(super) fn parent() {
     let pipe = PIPE.try_with(Cell::take).ok().flatten();
     let (Some((alive, _)), Some(process), Some(status)) = (pipe, process::recorded(), status())
@@ -58,7 +58,7 @@ pub(super) fn parent() {
     ARE_THERE.store(true, Release);
 }
 
-/// This is the child.
+/// Runs in the child after a fork.
 pub(super) fn child() {
     // What is left is the end that is closed with the process.
     if let Some((_, end)) = PIPE.try_with(Cell::take).ok().flatten() {

@@ -1,5 +1,5 @@
-//! What is done when this process forks. It is arranged for when the library is loaded: to arrange for it later, one
-//! thread of several, would take a lock that a child could find taken.
+//! The handlers for `fork`. The library registers them when it is loaded: a later registration, by one thread of
+//! several, would take a lock that a child could find taken.
 #![allow(unsafe_code, reason = "handlers for fork")]
 
 use crate::client::{forked, memory_owner, of_process, share};
@@ -19,7 +19,7 @@ extern "C" fn child() {
     forked::child();
 }
 
-/// From now on children of `fork` are told apart.
+/// Registers the handlers, by which a child of `fork` is told from its parent.
 pub(super) fn watch() {
     memory_owner::claim();
     // SAFETY: functions that live as long as the library, which is never unloaded.

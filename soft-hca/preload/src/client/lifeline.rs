@@ -1,7 +1,8 @@
 //! The connection by which `soft-hca run` keeps the fabric alive as long as its program and what that starts.
 //!
-//! They do not know of it. What closes all descriptors, as a daemon does when it begins, is in its fabric still, and may
-//! open a device next; so this one stays. Who puts another file in its place has it moved.
+//! These programs do not know of it. A program that closes all descriptors, as a daemon does when it begins, still is
+//! in its fabric, and may open a device next; so this descriptor stays open. It is moved if a program duplicates
+//! another file to its number.
 #![allow(unsafe_code, reason = "a descriptor that nobody here has opened, and the environment")]
 
 use std::ffi::{CStr, CString};
@@ -17,7 +18,7 @@ use crate::client::memory_owner;
 /// No such descriptor.
 const NONE: RawFd = -1;
 
-/// The descriptor, as far as the environment says so.
+/// The descriptor that the environment names, or [`NONE`].
 static LIFELINE: AtomicI32 = AtomicI32::new(NONE);
 
 /// A variable of the environment, read without the standard library's lock for that.
@@ -29,18 +30,18 @@ fn variable(name: &str) -> Option<&'static CStr> {
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
-/// Learns which descriptor it is.
+/// Reads the number of the descriptor from the environment.
 pub(super) fn find() {
     let number = variable(config::LIFELINE).and_then(|value| value.to_str().ok()?.parse().ok());
     LIFELINE.store(number.unwrap_or(NONE), Relaxed);
 }
 
-/// Whether a descriptor is the lifeline. It may be another file since then.
+/// Whether a descriptor is the lifeline: another file may have got its number.
 pub fn is_lifeline(fd: RawFd) -> bool {
     fd != NONE && fd == LIFELINE.load(Relaxed) && leads_to_daemon(fd)
 }
 
-/// Whether a descriptor is a connection to a listener that has the name of a fabric's.
+/// Whether a descriptor is a connection to a socket with the name of a daemon's.
 fn leads_to_daemon(fd: RawFd) -> bool {
     // SAFETY: zeros are a valid address.
     let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
@@ -53,9 +54,9 @@ fn leads_to_daemon(fd: RawFd) -> bool {
     ret == 0 && name.is_some_and(|dir| dir.ends_with(b"/"))
 }
 
-/// The parts of a range of descriptors that do not have the lifeline in them.
+/// The parts of a range of descriptors before and behind the lifeline.
 pub fn keep_out_of(first: u32, last: u32) -> [RangeInclusive<u32>; 2] {
-    /// Has no descriptor in it.
+    /// A range without descriptors.
     const EMPTY: RangeInclusive<u32> = RangeInclusive::new(1, 0);
     let fd = LIFELINE.load(Relaxed);
     match u32::try_from(fd) {
@@ -67,7 +68,7 @@ pub fn keep_out_of(first: u32, last: u32) -> [RangeInclusive<u32>; 2] {
     }
 }
 
-/// Another file is about to get a number.
+/// Moves the lifeline if another file is about to get its number.
 pub fn make_room(fd: RawFd) {
     if !is_lifeline(fd) || memory_owner::borrowed() {
         return;
@@ -104,7 +105,7 @@ mod tests {
         drop(line);
         let moved = LIFELINE.load(Relaxed);
         assert!(moved > fd && is_lifeline(moved));
-        // SAFETY: the one that was made above.
+        // SAFETY: the descriptor was made above.
         unsafe { libc::close(moved) };
         assert!(!is_lifeline(moved));
     }

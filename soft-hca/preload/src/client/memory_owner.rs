@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The process whose memory this is; 0 before the library is loaded.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// The calling process is the one whose memory this is: it has begun, or is a child of `fork`, which owns its copy.
+/// Makes the calling process the owner of this memory: it has begun, or is a child of `fork`, which owns its copy.
 pub(crate) fn claim() {
     OWNER.store(process::id(), Relaxed);
 }

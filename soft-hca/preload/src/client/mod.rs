@@ -57,7 +57,7 @@ pub use table::{close, close_range, duplicate, ours};
 /// A command of another process than the one that has opened the device file: a child of `fork`.
 const OF_PARENT: Errno = Errno::EACCES.because("a child of fork: the device file is its parent's");
 
-/// The process begins.
+/// Prepares a process that begins.
 pub fn starts() {
     forks::watch();
     lifeline::find();
@@ -172,7 +172,7 @@ pub fn is_netlink(fd: RawFd) -> bool {
     matches!(table::get(fd), Some(table::Entry::Netlink))
 }
 
-/// `read(2)`: an event, for which the thread has waited here or not.
+/// `read(2)` of an event; `has_waited` says whether the thread has waited for it here.
 pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
         table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(fd, buffer),

@@ -4,9 +4,9 @@
 //! A socket is one of netlink's protocol for user programs, so that all that a program may do with
 //! it works, and answers are sent to it from another such socket. Only what it sends is taken.
 //!
-//! Where rdma-core's libraries are loaded no device is listed, since they then look into sysfs: how they find a
-//! device is the same in all versions, and does not depend on what is said here. That they open a socket is the sign
-//! that a libibverbs is going to look for providers.
+//! Programs that have rdma-core's libraries loaded get an empty list of devices, since these libraries then look
+//! into sysfs: all their versions find a device there in the same way, whatever netlink says. A libibverbs that
+//! opens such a socket is going to look for providers.
 #![allow(unsafe_code, reason = "the program's own buffers")]
 
 use std::io;
@@ -103,7 +103,7 @@ fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
     if ret < 0 { Err(last_error()) } else { Ok(address) }
 }
 
-/// What the program's tree of sysfs says; `None` in no fabric.
+/// The devices in the program's tree of sysfs; `None` in no fabric.
 fn devices() -> Option<Vec<Device>> {
     std::env::var_os(SYSFS).map(|tree| sysfs::devices(Path::new(&tree)))
 }

@@ -1,7 +1,7 @@
-//! What all threads of a process share, locked: a child of `fork` begins anew.
+//! Values that all threads of a process share behind a lock, and that begin anew in a child of `fork`.
 //!
-//! Another thread of its parent may have held the lock when it was forked, and have been in the midst of a change. That
-//! thread is not there in the child, so an ordinary lock would stay taken for ever.
+//! Another thread of the parent may have held the lock at the fork, and have been in the midst of a change. The child
+//! does not have that thread, so an ordinary lock would stay taken for ever.
 #![allow(unsafe_code, reason = "values that live as long as the process")]
 
 use std::ptr;
@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many times the process that this is descends from others by `fork`.
+/// The number of forks between the process that loaded the library and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// This is a child of `fork`, in its first moment.
+/// Begins all values anew, as the first thing in a child of `fork`.
 pub(super) fn is_forked() {
     GENERATION.fetch_add(1, Relaxed);
 }
@@ -30,18 +30,18 @@ impl<T: Default> OfProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The process's own. The parent's stays where it is.
+    /// The process's own value. The parent's stays where it is.
     fn own(&'static self) -> &'static Mutex<T> {
         let generation = GENERATION.load(Relaxed);
         loop {
             let known = self.0.load(Acquire);
-            // SAFETY: null, or what was leaked here by this process or by one that it has the memory of.
+            // SAFETY: null, or leaked below, by this process or by one whose memory it has a copy of.
             if let Some(value) = unsafe { known.as_ref() }.filter(|v| v.generation == generation) {
                 return &value.locked;
             }
             let new = Box::into_raw(Box::new(Value { generation, locked: Mutex::default() }));
             if self.0.compare_exchange(known, new, AcqRel, Acquire).is_err() {
-                // SAFETY: made above, and nobody has seen it.
+                // SAFETY: the value was made above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(new) });
             }
         }
@@ -52,7 +52,7 @@ impl<T: Default> OfProcess<T> {
         self.own().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same unless another thread has it.
+    /// The same, unless another thread holds the lock.
     pub(crate) fn try_lock(&'static self) -> Option<MutexGuard<'static, T>> {
         self.own().try_lock().ok()
     }

@@ -1,5 +1,5 @@
-//! Regions on demand (`IBV_ACCESS_ON_DEMAND`): memory that need not be there when it is registered, but when it is
-//! used, or when `ibv_advise_mr` asks for it: `rxe_odp.c`.
+//! Regions on demand (`IBV_ACCESS_ON_DEMAND`): their memory need not be mapped when it is registered, only when a
+//! request uses it, or when `ibv_advise_mr` asks for it (the kernel's `rxe_odp.c`).
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use soft_hca_core::uapi::verbs::access;
 
 use crate::client::memory;
 
-/// Whether a region is one.
+/// Whether a region is on demand.
 pub(super) fn is_on_demand(region: &request::RegMr) -> bool {
     region.access_flags & access::ON_DEMAND != 0
 }
 
-/// What is known of a region.
+/// A region on demand.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     handle: u32,
@@ -31,7 +31,7 @@ struct Region {
 pub(super) struct OnDemand(HashMap<u32, Region>);
 
 impl OnDemand {
-    /// A region that was registered.
+    /// Enters a region that was registered.
     pub(super) fn insert(&mut self, asked: &request::RegMr, given: &answer::RegMr) {
         let request::RegMr { start, length, pd_handle, access_flags, .. } = *asked;
         let is_writable = access_flags & access::LOCAL_WRITE != 0;
@@ -39,12 +39,12 @@ impl OnDemand {
         self.0.insert(given.lkey, region);
     }
 
-    /// A region that was deregistered.
+    /// Removes a region that was deregistered.
     pub(super) fn remove(&mut self, handle: u32) {
         self.0.retain(|_, region| region.handle != handle);
     }
 
-    /// `ibv_advise_mr`: has the memory be there. If nobody waits for it, it may come when it is used.
+    /// `ibv_advise_mr`: faults the memory in. Without `IBV_ADVISE_MR_FLAG_FLUSH` the first use may do that.
     pub(super) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
         const NONE: Errno =
             Errno::EINVAL.because("no region on demand that allows local write has this key");
@@ -87,7 +87,7 @@ mod tests {
         AdviseMr { pd_handle: 3, advice, is_synchronous, elements: 0, count: 1 }
     }
 
-    /// A region with key 7 of two pages, the first of which is there.
+    /// A region with key 7 of two pages, the first of which is mapped.
     fn region(access_flags: u32, start: u64) -> OnDemand {
         let length = (PAGES * page_bytes()) as u64;
         let asked =
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_told_to_who_waits_for_it() {
-        // The first page of the address space is nobody's.
+        // The first page of the address space is never mapped.
         let known = region(access::LOCAL_WRITE, 0);
         let first = [Range { addr: 8, length: 8, lkey: 7 }];
         assert_eq!(known.advise(&asked(Advice::Prefetch, true), &first), Err(Errno::EFAULT));

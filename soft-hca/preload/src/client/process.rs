@@ -44,7 +44,7 @@ impl Process {
         Actor { arena: &self.arena, me: self.index, env: &self.env, copier: &self.copier }
     }
 
-    /// Where what is registered is entered, if this process goes by that: its memory is closed.
+    /// The registry of the process's memory regions, if its memory is closed: it copies by itself.
     pub(crate) fn registry(&self) -> Option<&Registry> {
         self.copier.registry()
     }
@@ -108,7 +108,7 @@ pub(crate) fn recorded() -> Option<&'static Process> {
     is_recorded.then_some(process)
 }
 
-/// The word, made up by who needs it first.
+/// The word, made up by the first thread that needs it.
 fn nonce() -> u64 {
     let new = system::random() | 1;
     NONCE.compare_exchange(0, new, AcqRel, Acquire).map_or_else(|known| known, |_| new)
@@ -122,9 +122,9 @@ pub(crate) struct Opened {
     /// The file's number.
     pub token: u32,
     pub arena_fd: OwnedFd,
-    /// Has a token for each event.
+    /// The event descriptor, with a token for each event.
     pub tokens: OwnedFd,
-    /// The connection once more, which hangs up when the daemon is gone.
+    /// A duplicate of the connection, which hangs up when the daemon is gone.
     pub line: OwnedFd,
 }
 
@@ -191,9 +191,9 @@ pub(super) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "soft-hca: {text}");
 }
 
-/// Nobody reaches this process's memory but itself, or it nobody else's: a helper of its own copies. What
-/// the helper and the process itself copy is what the process has registered, whatever others
-/// write into the arena.
+/// Starts a helper of the process, which copies for its peers if they cannot reach this process's memory,
+/// or it cannot reach theirs. The helper and the process itself copy only memory that the process has
+/// registered, whatever others write into the arena.
 fn close_memory(
     arena: &Arc<Mapping>,
     index: usize,

@@ -1,9 +1,9 @@
-//! Receives whose buffer is gone when their completion is polled, which is looked at only if whoever records has asked
-//! for it, as for [`buffers`](super::buffers) of sends.
+//! Receives whose buffer is gone when their completion is polled. Buffers are looked at only if the recording asks for
+//! it, as with [`buffers`](super::buffers) of sends.
 //!
-//! An adapter writes a message to its buffer whenever it comes. Until the completion was polled the program cannot know
-//! that it has; so the memory has to be there until then, and if it is on the stack, the function that it belongs to
-//! must not have returned.
+//! An adapter writes a message to its buffer whenever it comes. The program cannot know that it has come until it polls
+//! the completion; so the memory has to be mapped until then, and if it is on the stack, the function that it belongs
+//! to must not have returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::Acquire;
@@ -20,10 +20,10 @@ use crate::client::process::Process;
 use crate::client::site::Frame;
 use crate::client::{memory, site};
 
-/// As many receives of a queue are remembered.
+/// The number of a queue's receives that are remembered.
 const MOST: usize = 1 << 14;
 
-/// Of a list that is posted as many requests are looked at, and of each as many elements.
+/// The numbers of a posted list's requests, and of each request's elements, that are looked at.
 const LONGEST: usize = 4096;
 const ELEMENTS: usize = 256;
 
@@ -32,11 +32,11 @@ const ELEMENTS: usize = 256;
 struct Buffer {
     address: u64,
     length: u32,
-    /// The function whose variable it is, and the thread, if it is on the stack of the one that has posted it.
+    /// The thread that has posted it, and the function whose variable it is, if it is on that thread's stack.
     frame: Option<(u32, Frame)>,
 }
 
-/// A receive that is posted.
+/// A posted receive.
 #[derive(Debug)]
 struct Receive {
     wr_id: u64,
@@ -56,7 +56,7 @@ fn key(queue: ReceiveQueue) -> Queue {
 /// Receives by queue, the oldest first.
 #[derive(Debug, Default)]
 struct Receives {
-    /// The recording that they are of.
+    /// The recording that they belong to.
     recording: u32,
     queues: HashMap<Queue, VecDeque<Receive>>,
 }
@@ -70,7 +70,7 @@ fn receives(recording: u32) -> MutexGuard<'static, Receives> {
     receives
 }
 
-/// A list of receives is about to be posted. They may have completed before the call returns.
+/// Remembers a list of receives before it is posted. They may have completed before that call returns.
 pub(super) fn posts(process: &Process, queue: ReceiveQueue, first: u64) {
     let recorder = &process.env.recorder;
     if !recorder.compares_buffers() {
@@ -87,7 +87,7 @@ pub(super) fn posts(process: &Process, queue: ReceiveQueue, first: u64) {
     known.drain(..more);
 }
 
-/// Some of a queue's receives were refused, its queue pair is reset, or it is gone: what is in it is not known.
+/// Forgets a queue's receives, as its content is unknown: some were refused, its queue pair is reset, or it is gone.
 pub(super) fn forget(process: &Process, queue: ReceiveQueue) {
     let recorder = &process.env.recorder;
     if recorder.compares_buffers() {
@@ -95,7 +95,7 @@ pub(super) fn forget(process: &Process, queue: ReceiveQueue) {
     }
 }
 
-/// The program is about to get these completions. Gives the buffers that are gone.
+/// Removes the receives of completions that the program is about to get, and returns those buffers that are gone.
 pub(super) fn polled(process: &Process, completions: &[Wc]) -> Vec<Changed> {
     let recorder = &process.env.recorder;
     if !recorder.compares_buffers() {
@@ -139,7 +139,7 @@ impl Receive {
         Self { wr_id: wr.wr_id, buffers: buffers.collect() }
     }
 
-    /// Its buffers that are not there any more.
+    /// Its buffers that are gone.
     fn gone(&self, qpn: u32) -> impl Iterator<Item = Changed> {
         let wr_id = self.wr_id;
         self.buffers.iter().filter_map(move |buffer| {
@@ -153,7 +153,7 @@ impl Receive {
     }
 }
 
-/// Whether the first and the last byte of a buffer are there; of one page they are both, or neither is.
+/// Whether the first and the last byte of a buffer are mapped; one look is enough if they are on one page.
 fn is_there(address: u64, length: u32) -> bool {
     let last = address.saturating_add(u64::from(length) - 1);
     let page = page_bytes() as u64;

@@ -205,7 +205,7 @@ pub(super) fn post_refused(refused: event::PostRefused) {
     recorder.append(about, &body.into(), &[]);
 }
 
-/// This process ends by `exit` with a status: its threads have not been killed while they waited.
+/// Records that this process ends by `exit` with a status: its threads were not killed while they waited.
 pub fn exits(status: i32) {
     let Some(process) = process::current() else { return };
     let recorder = &process.env.recorder;
@@ -264,8 +264,8 @@ pub fn wait(fd: RawFd) -> Option<Waiting> {
     Some(waiting)
 }
 
-/// The calling thread has taken an event from a completion channel that was there: it has not waited, or elsewhere,
-/// by `poll(2)` or the like.
+/// Records that the calling thread has taken an event from a completion channel at once: it has not waited, or has
+/// waited elsewhere, by `poll(2)` or the like.
 pub(super) fn takes_event(process: &Process, fd: RawFd) {
     let recorder = &process.env.recorder;
     if recorder.is_on() && recorder.is_complete() {

@@ -1,5 +1,5 @@
-//! The memory regions of an opened device, if its process's memory is closed: the process enters by
-//! itself what it has registered, for those who copy there (`engine::registry`).
+//! The memory regions of an opened device, if its process's memory is closed: the process itself
+//! enters them for the threads that copy there (`engine::registry`).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,13 +21,13 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Of a device that was just opened.
+    /// The regions of a device that was just opened: none.
     pub(super) fn of(process: &'static Process) -> Self {
         Self { process, keys: Mutex::default() }
     }
 
-    /// Takes note of a command that was done, before the program learns of it. Memory that is deregistered is not
-    /// being used any more when this returns.
+    /// Takes note of a command that was done, before the program learns of it. No copy uses memory that is
+    /// deregistered when this returns.
     pub(super) fn note(&self, command: &Command<'_>, answer: &[u8]) -> Result<()> {
         let Some(registry) = self.process.registry() else { return Ok(()) };
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl Regions {
 
 impl Drop for Regions {
     fn drop(&mut self) {
-        // What a child of `fork` has is a copy, and a thread of its parent may have had the locks.
+        // A child of `fork` has a copy, in which a thread of its parent may have held the locks.
         if !self.process.is_current() {
             return;
         }
@@ -62,7 +62,7 @@ impl Drop for Regions {
     }
 }
 
-/// Deregisters memory, and waits for copies that use it: of a bounce buffer's bytes at most.
+/// Deregisters memory, and waits for copies that use it, each of a bounce buffer's bytes at most.
 fn retire(registry: &Registry, key: u32) {
     let Some(mut retired) = registry.deregister(key) else { return };
     while !retired.is_unused() {

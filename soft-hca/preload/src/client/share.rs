@@ -58,7 +58,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// The share, if there are queue pairs with peers on other hosts, or have been.
 fn own() -> Option<&'static Own> {
-    // SAFETY: null, or what `ask` has leaked.
+    // SAFETY: null, or leaked by `ask`.
     let own = unsafe { OWN.load(Acquire).as_ref() }?;
     let is_in_use = || own.entry().is_in_use.load(Relaxed) != 0;
     (own.process.is_current() && is_in_use()).then_some(own)
@@ -116,10 +116,10 @@ fn ask_for_sockets(connection: &Connection) -> Option<Vec<Socket>> {
 
 /// A child of `fork` may outlive the daemon, and has no use for the sockets.
 pub(super) fn close_in_child() {
-    // SAFETY: null, or what `ask` has leaked.
+    // SAFETY: null, or leaked by `ask`.
     let own = unsafe { OWN.load(Acquire).as_ref() };
     let lent = own.and_then(|own| own.lent.get());
-    // Once: in a child of the child other files may have their numbers.
+    // They are closed once: in a child of the child other files may have their numbers.
     let lent = lent.filter(|lent| lent.is_open.swap(false, Relaxed));
     for fd in lent.iter().flat_map(|lent| &lent.sockets) {
         // SAFETY: the child's own, which nothing in it uses.

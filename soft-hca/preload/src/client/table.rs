@@ -1,7 +1,8 @@
 //! Which descriptors of the process are ours.
 //!
-//! A child of `fork` has the memory of its parent as it was at one moment, in which other threads may have been
-//! anywhere, and programs close and duplicate descriptors there and in signal handlers. So there is no lock here.
+//! A child of `fork` has its parent's memory as it was at one moment, when other threads may have been in the midst of
+//! a change. Programs close and duplicate descriptors in such children and in signal handlers. So there is no lock
+//! here.
 
 use std::mem;
 use std::os::fd::RawFd;
@@ -30,7 +31,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    /// Whether this process has opened it, and is no child of the one that has.
+    /// Whether this process, not its parent, has opened it.
     fn is_own(&self) -> bool {
         match self {
             Self::Uverbs(file) => file.process.is_current(),
@@ -40,8 +41,9 @@ impl Entry {
         }
     }
 
-    /// A child of `fork` closes what is its parent's: its descriptors go with the last that names the file, and all else
-    /// stays as it is, since a thread that the child does not have may have been changing it.
+    /// Closes a parent's file in a child of `fork`: the child's copies of its descriptors are closed with the last one
+    /// that names the file, and all else stays as it is, since a thread that the child does not have may have been
+    /// changing it.
     fn leave_to_parent(self) {
         match self {
             Self::Uverbs(file) => {
@@ -68,7 +70,7 @@ fn place(fd: RawFd) -> Option<usize> {
     usize::try_from(fd).ok().filter(|fd| *fd < QUICK)
 }
 
-/// Whether a descriptor is ours. May be asked from a signal handler.
+/// Whether a descriptor is ours. A signal handler may call this.
 pub fn ours(fd: RawFd) -> bool {
     place(fd).is_some_and(|fd| OURS[fd].load(Ordering::Acquire))
 }
@@ -107,7 +109,7 @@ pub struct Closed(Option<Arc<Entry>>);
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        // Who looks the descriptor up at this moment has it until then.
+        // A thread that looks the descriptor up at this moment keeps the entry until it is done.
         let Some(entry) = self.0.take().filter(|entry| !entry.is_own()) else { return };
         if let Some(entry) = Arc::into_inner(entry) {
             entry.leave_to_parent();

@@ -1,9 +1,9 @@
-//! Descriptors that a program waits at for events: of completions, of the connection manager, asynchronous ones.
+//! Descriptors by which a program waits for events: completion events, the connection manager's, asynchronous ones.
 //!
-//! Each event has a token in an event descriptor, which the program does not see. What it has is an epoll instance with
-//! that and a connection to the daemon in it: it is readable while there are tokens, and when the daemon is gone, whose
-//! end of the connection the system closes then. So a program learns of that however it waits, without a thread or a
-//! signal that it has not asked for.
+//! Each event has a token in an event descriptor, which the program does not see. The program has an epoll instance,
+//! which contains the event descriptor and a connection to the daemon: it is readable while there are tokens, and when
+//! the daemon is gone, as the kernel then closes the connection's other end. So a program learns of that however it
+//! waits, without a thread or a signal that it has not asked for.
 #![allow(unsafe_code, reason = "epoll instances")]
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -15,8 +15,8 @@ use soft_hca_core::system::check;
 
 use crate::client::daemon::{self, as_errno};
 
-/// Epoll instances that one connection may be in. The system counts the ways from a file to all instances that lead to
-/// it: no more than 500 of two steps (`fs/eventpoll.c`), and programs add what they have to an instance of their own.
+/// The number of epoll instances that one connection may be in. The kernel limits the paths from a file to the
+/// instances that watch it to 500 of length two (`fs/eventpoll.c`), and programs add our instance to one of their own.
 const MOST: usize = 64;
 
 /// Connections that hang up when the daemon is gone, for the channels of a device file.
@@ -24,18 +24,18 @@ const MOST: usize = 64;
 pub(crate) struct Lines(Mutex<Vec<Arc<OwnedFd>>>);
 
 impl Lines {
-    /// Begins with the device file's own.
+    /// The connections of a device file that has only its own.
     pub(crate) fn new(own: OwnedFd) -> Self {
         Self(Mutex::new(vec![Arc::new(own)]))
     }
 
-    /// The device file's own.
+    /// The device file's own connection.
     pub(crate) fn own(&self) -> Arc<OwnedFd> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&lines[0])
     }
 
-    /// One that has room for another channel, which keeps it as long as it lives.
+    /// A connection with room for another channel, which keeps it as long as it lives.
     pub(crate) fn with_room(&self) -> Result<Arc<OwnedFd>> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // One of the counts is that of the list.
@@ -48,8 +48,8 @@ impl Lines {
     }
 }
 
-/// A descriptor for the program, with the lowest free number. Where the system gives no epoll instance, as under a
-/// filter, it is the event descriptor.
+/// A descriptor for the program, with the lowest free number: an epoll instance, or the event descriptor where the
+/// kernel refuses one, as under a filter.
 pub(crate) fn for_program(
     tokens: BorrowedFd<'_>,
     line: BorrowedFd<'_>,
@@ -60,7 +60,7 @@ pub(crate) fn for_program(
         Some(made) => made,
         None => {
             let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-            // SAFETY: a new descriptor of the same open file, which the program will close.
+            // SAFETY: makes a new descriptor of the same open file, which the program will close.
             check(unsafe { libc::fcntl(tokens.as_raw_fd(), command, 0) })
                 .map_err(|e| as_errno(&e))?
         }
@@ -77,14 +77,15 @@ fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -
     // SAFETY: makes a new descriptor.
     let made = check(unsafe { libc::epoll_create1(flags) }).ok()?;
     let readable = libc::EPOLLIN as u32;
-    // That a connection is closed is told without being asked for.
+    // EPOLLHUP is reported without being asked for.
     for (fd, events) in [(tokens, readable), (line, 0)] {
         let mut event = libc::epoll_event { events, u64: 0 };
         // SAFETY: descriptors of ours, and a structure that the call reads.
         let added =
             unsafe { libc::epoll_ctl(made, libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
         if added != 0 {
-            // SAFETY: made above, and nobody else's. The system call itself, which needs no look at the table.
+            // SAFETY: made above, and nobody else has it. This is the bare system call, which does not look into the
+            // table.
             unsafe { libc::syscall(libc::SYS_close, made) };
             return None;
         }
@@ -92,9 +93,9 @@ fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -
     Some(made)
 }
 
-/// All there is to tell has been told: the program's descriptor is not readable any more.
+/// Removes the connection from the program's epoll instance when the last event was read, so that it is not readable.
 pub(crate) fn hang_up(of_program: RawFd, line: &OwnedFd) {
-    // SAFETY: if it is not there, or no such descriptor, nothing happens.
+    // SAFETY: the call fails if the connection is not there, or the descriptor is no epoll instance.
     unsafe {
         libc::epoll_ctl(of_program, libc::EPOLL_CTL_DEL, line.as_raw_fd(), ptr::null_mut());
     }
@@ -122,7 +123,7 @@ mod tests {
         let (line, daemon) = UnixStream::pair().unwrap();
         let line = OwnedFd::from(line);
         let fd = for_program(tokens.as_fd(), line.as_fd(), true, false).unwrap();
-        // SAFETY: made above, and nobody else's.
+        // SAFETY: made above, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         assert!(!is_readable(&fd));
         writer.write_all(b"1").unwrap();

@@ -36,23 +36,23 @@ use crate::client::{
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
 #[derive(Debug)]
 pub(crate) struct UverbsFile {
-    // Their keys are others' as soon as the connection is closed.
+    // The regions are dropped before the connection: other regions may get their keys once it is closed.
     regions: Regions,
     connection: Mutex<Connection>,
     pub(crate) process: &'static Process,
     /// Number of the device file.
     pub(crate) device: u32,
-    /// Has a token for each asynchronous event.
+    /// The event descriptor, with a token for each asynchronous event.
     tokens: OwnedFd,
-    /// What hangs up when the daemon is gone.
+    /// The connections that hang up when the daemon is gone.
     lines: Lines,
-    /// The program was told that the daemon is gone.
+    /// Whether the program was told that the daemon is gone.
     is_told: AtomicBool,
     /// Queue pair numbers by handle, 0 for none.
     qps: RwLock<Vec<u32>>,
     /// Completion queues by handle.
     cqs: RwLock<HashMap<u32, KnownCq>>,
-    /// The same queues, for what is staged for them.
+    /// The same queues, for the copies that are staged for them.
     own_cqs: RwLock<CqSet>,
     /// Indices in the arena of shared receive queues, by handle.
     srqs: RwLock<HashMap<u32, u32>>,
@@ -116,7 +116,7 @@ const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with th
 const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
 
 impl UverbsFile {
-    /// The end of the file in a child of `fork`: the tables stay, as another thread of its parent may have been
+    /// Drops the file in a child of `fork`, except for the tables, as another thread of its parent may have been
     /// changing them.
     pub(crate) fn leave_to_parent(self) {
         std::mem::forget((self.qps, self.cqs, self.srqs));
@@ -231,7 +231,7 @@ impl UverbsFile {
                     let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
                     memory::populate(request.start, request.length, is_writable)?;
                     if is_writable {
-                        // Peers write it at any time, without a call of this process.
+                        // Peers write to it at any time, without a call of this process.
                         memcheck::is_written(request.start, request.length);
                     }
                 }
@@ -509,7 +509,7 @@ impl UverbsFile {
         Ok(unused)
     }
 
-    /// A queue pair is reset, or gone: nothing that was posted to it is executed any more.
+    /// Forgets the requests of a queue pair that is reset, or gone: none of them will be executed.
     fn forget_requests(&self, qpn: u32) {
         buffers::forget(qpn);
         receives::forget(self.process, ReceiveQueue::Own(qpn));
@@ -586,7 +586,7 @@ impl UverbsFile {
         }
     }
 
-    /// The daemon is gone: the program is told as of a device that is removed, after which there is no event.
+    /// Reads the last event, when the daemon is gone: the one of a device that is removed.
     fn read_last(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
         let event_type = event::DEVICE_FATAL;
         let last = answer::AsyncEventDesc { event_type, ..Default::default() };
@@ -600,8 +600,8 @@ impl UverbsFile {
     }
 }
 
-/// The answer to a command that destroys something of a device that is gone with the daemon: no events of it were
-/// reported that the daemon knew of. None for another command.
+/// The answer to a command that destroys an object of a device that is gone with the daemon: its counts of
+/// reported events are 0, as only the daemon knew them. `None` for another command.
 fn destroyed(number: u32) -> Option<Vec<u8>> {
     match number {
         command::DEALLOC_PD | command::DEREG_MR | command::DEALLOC_MW | command::DESTROY_AH => {

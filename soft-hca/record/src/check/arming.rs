@@ -1,8 +1,8 @@
-//! Completion queues that are armed. A completion that has come before gives no event: whoever arms polls once more
-//! before it waits.
+//! Completion queues that are armed. A completion that has come before gives no event: a program that arms has to
+//! poll once more before it waits.
 //!
-//! A wait in `ibv_get_cq_event` is on record. One in `poll(2)`, `epoll_wait(2)` or the like is not, but what follows
-//! it is: an event that is taken, or nothing more until the end.
+//! A wait in `ibv_get_cq_event` is on record. A wait in `poll(2)`, `epoll_wait(2)` or the like is not, but its end
+//! is: the program takes an event, or does nothing more until the record ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ struct Queue {
     /// Completions that have come, and those of them that were polled.
     come: u64,
     polled: u64,
-    /// How many had come with the last one that is solicited, or an error.
+    /// The number that had come with the last one that is solicited, or an error.
     last_solicited: u64,
     /// The thread that has polled it last.
     poller: Option<u32>,
-    /// It was armed and is to be polled.
+    /// The poll that is due since the queue was armed.
     owes: Option<Owed>,
 }
 
 /// A poll that is missing.
 #[derive(Debug)]
 struct Owed {
-    /// When the queue was armed, by which thread, and where.
+    /// The time of the arming, its thread, and its place.
     t: u64,
     thread: Option<u32>,
     source: Option<Arc<Place>>,
@@ -55,14 +55,14 @@ impl Queue {
         self.owes = (self.arms > 1 || missed > 0).then_some(owed);
     }
 
-    /// The poll that is missing, unless the queue is another thread's to poll: that one may be about to.
+    /// The poll that is missing, unless another thread polls the queue: that one may be about to.
     fn owed(&mut self) -> Option<Owed> {
         let poller = self.poller;
         let is_its = |owed: &Owed| poller.is_none() || poller == owed.thread;
         self.owes.take().filter(is_its)
     }
 
-    /// It is waited for although nothing was polled.
+    /// Judges a wait for the queue that comes without a poll.
     fn waits(&mut self, number: u32, entry: &Entry) -> Option<Found> {
         let owed = self.owed()?;
         let how = match (self.arms, owed.missed) {
@@ -74,7 +74,7 @@ impl Queue {
         Some(self.found(number, what, (t, source)))
     }
 
-    /// It ends, or the process does.
+    /// Judges the end of the queue, or of its process.
     fn ends(&mut self, number: u32, t: u64) -> Option<Found> {
         let owed = self.owed().filter(|owed| owed.missed > 0)?;
         let waited = t.saturating_sub(owed.t);
@@ -159,7 +159,7 @@ impl Arming {
         None
     }
 
-    /// Entries are missing: what has come and what was polled is not known any more.
+    /// Forgets all queues when entries are missing: the completions that came and that were polled are unknown.
     pub(super) fn forget(&mut self) {
         self.queues.clear();
     }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(in_time, [""; 0]);
     }
 
-    /// Nothing shows that the thread waits by `poll(2)`, but it is armed, and nobody polls until the end.
+    /// The record does not show that the thread waits by `poll(2)`, but the queue is armed, and not polled any more.
     #[test]
     fn a_queue_is_armed_in_vain() {
         let for_long = |waits: u64, solicited_only: bool| {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(for_long(2_000_000_000, true), [""; 0], "it is for others");
     }
 
-    /// Who hands on what an event tells of lets others poll after the arming.
+    /// A thread that hands on its events lets another thread poll after the arming.
     #[test]
     fn another_thread_polls() {
         let found = armed(|run| {

@@ -22,7 +22,7 @@ struct Queue {
     completions: u64,
     /// Completions that were polled.
     polled: u64,
-    /// The extended poll since which these are more, and where it was.
+    /// The time and place of the extended poll since which more were polled than had come.
     since: Option<(u64, Option<Arc<Place>>)>,
 }
 
@@ -33,7 +33,7 @@ impl ExtendedPolls {
             What::Completion(completion) if !completion.lost => {
                 if let Some(queue) = self.0.get_mut(&completion.cq) {
                     queue.completions += 1;
-                    // It was on record behind the poll that has found it.
+                    // The completion was on record behind the poll that has found it.
                     if queue.polled <= queue.completions {
                         queue.since = None;
                     }
@@ -75,7 +75,7 @@ impl ExtendedPolls {
 }
 
 impl Queue {
-    /// All that has come is on record.
+    /// Judges the queue when all its completions are on record.
     fn ends(self, cq: u32) -> Option<Found> {
         let (t, source) = self.since?;
         let more = self.polled.checked_sub(self.completions).filter(|more| *more > 0)?;

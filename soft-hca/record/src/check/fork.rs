@@ -1,11 +1,11 @@
-//! Children of `fork`: what they do with their parent's device. Its registered memory is theirs as well, in pages of
-//! their own, as `fork` copies them.
+//! Children of `fork` that use their parent's device. They may use its registered memory, as `fork` gives them pages
+//! of their own.
 
 use super::{Found, Rule, source};
 use crate::arguments;
 use crate::entry::{Entry, Outcome, What};
 
-/// What an entry says of a child.
+/// A finding about a child, if the entry shows one.
 pub(super) fn found(entry: &Entry) -> Option<Found> {
     let What::Call(call) = &entry.what else { return None };
     let name = &call.name;

@@ -9,9 +9,9 @@ use crate::entry::{Entry, ReceivePosted, Seen as SeenAt, What};
 pub(super) struct Seen(HashSet<u32>);
 
 impl Seen {
-    /// Whether an entry is the first to show it of its process. That is a poll; and, as the functions of a context
-    /// get the hook's in their places together, what was posted by one of them. So who never polls is told from who
-    /// is not seen to.
+    /// Whether an entry is the first to show that its process's calls pass through the hook. Polls show it, and
+    /// posts by a function of the context, as the hook replaces all functions of a context together. So a program
+    /// that never polls is told from one whose polls are not seen.
     pub(super) fn entry(&mut self, entry: &Entry) -> bool {
         let called = || entry.site.as_ref()?.place.as_ref()?.call.as_deref();
         let is_shown = match &entry.what {
@@ -23,7 +23,7 @@ impl Seen {
         is_shown && self.0.insert(entry.process)
     }
 
-    /// Whether that was shown of a process.
+    /// Whether an entry has shown that of a process.
     pub(super) fn is_seen(&self, process: u32) -> bool {
         self.0.contains(&process)
     }

@@ -15,15 +15,15 @@ struct Queue {
     process: u32,
     /// Receives that no message has taken.
     receives: u64,
-    /// Not all of them were seen when they were posted: there may be more.
+    /// Whether there may be more receives, as some were not seen when they were posted.
     may_have_more: bool,
-    /// The limit that was set last, and where.
+    /// The limit that was set last, and its place.
     limit: u64,
     source: Option<Arc<Place>>,
     state: State,
 }
 
-/// What has become of a limit.
+/// The state of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// It is armed, or was never set.
@@ -31,9 +31,9 @@ enum State {
     Armed,
     /// It has given its event.
     Reached,
-    /// Then so many receives were posted that there were no fewer than the limit says.
+    /// After that, as many receives were posted as the limit says, or more.
     Refilled,
-    /// Then there were fewer once more, at a time.
+    /// After that, there were fewer once more, since this time.
     Missed(u64),
 }
 
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// It ends. A limit that was armed late, after its receives were posted, was armed.
+    /// Judges the end of the queue. A limit may be armed late, after its receives were posted.
     fn ends(&self, number: u32) -> Option<Found> {
         let State::Missed(t) = self.state else { return None };
         (!self.may_have_more).then(|| Found {
@@ -152,7 +152,7 @@ mod tests {
     use crate::check::tests::findings;
     use crate::testing::{CLIENT, Run};
 
-    /// A shared queue for eight receives, with a limit of four; who posts when the limit was reached, and arms it or not.
+    /// A shared queue for eight receives, with a limit of four; its owner posts at the limit event, and arms it or not.
     fn limited(arms_again: bool, is_late: bool) -> Vec<String> {
         let mut run = Run::new();
         let given = json!([["srq", {"srq": 3}]]);

@@ -213,8 +213,7 @@ impl Checker {
         }
     }
 
-    /// Programs, with their process ids, of which nothing was said that is told by their polls, for these are not
-    /// on record.
+    /// Programs, with their process ids, without the findings that need their polls, as these are not on record.
     pub fn unseen(&self) -> Vec<String> {
         let programs = self.queues.unseen().into_iter();
         programs.filter_map(|process| self.programs.get(&process).cloned()).collect()

@@ -13,8 +13,8 @@ use crate::value::{Name, Named, Value};
 pub(super) struct Objects {
     /// By process and name.
     objects: HashMap<u32, HashMap<Name, Known>>,
-    /// Where a program has last made a device's context, or a completion channel, by process and name. That it
-    /// has closed one is not on record.
+    /// The place where a program has last made a device's context, or a completion channel, by process and
+    /// name. Their closing is not on record.
     files: HashMap<(u32, Name), Arc<Place>>,
 }
 
@@ -61,7 +61,7 @@ impl Objects {
                     let source = self.files.remove(&(entry.process, *name))?;
                     Some((*name, Known { count: 1, source: Some(source) }))
                 });
-                // Who has not acknowledged its events cannot destroy it, nor a channel that it reports to.
+                // An object with unacknowledged events cannot be destroyed, and its channel cannot, either.
                 let is_in_the_way = |name: &Name, of: &Name| match name {
                     Name::Channel(_) => matches!(of, Name::Cq(_)),
                     name => name == of,
@@ -73,7 +73,7 @@ impl Objects {
                 let left = left.into_iter().chain(files).filter(is_left);
                 let mut left: Vec<(Name, Known)> = left.collect();
                 self.files.retain(|(process, _), _| *process != entry.process);
-                // Who gives up because of an error need not tidy up, and who is killed cannot.
+                // A program that gives up because of an error need not tidy up, and one that is killed cannot.
                 if exit_by.is_none() || status.is_some_and(|status| status != 0) {
                     return;
                 }
@@ -108,7 +108,7 @@ impl Objects {
                 self.add(entry, name);
             }
         }
-        // Of those that librdmacm has made a program knows nothing.
+        // A program knows nothing of those that librdmacm has made.
         let is_own = |place: &Arc<Place>| place.call.as_deref() == Some(call.name.as_str());
         if let Some(source) = source(entry).filter(is_own) {
             let files = given.iter().filter_map(|Named(_, value)| match value {

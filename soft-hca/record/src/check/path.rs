@@ -1,4 +1,4 @@
-//! What both ends of a connection have to set alike.
+//! Attributes that both ends of a connection have to set alike.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ impl Paths {
         None
     }
 
-    /// The end that is set second is told of.
+    /// Reports the end that is set second.
     fn differs(&self, number: u32, entry: &Entry) -> Option<Found> {
         let end = self.0.get(&number)?;
         let peer = self.0.get(&end.peer?).filter(|peer| peer.peer == Some(number))?;

@@ -79,7 +79,7 @@ pub(super) struct QueuePair {
     pub recv_cq: u32,
     pub srq: Option<u32>,
     pub sends: VecDeque<Send>,
-    /// As many of the first of these were posted before a message came that was polled since.
+    /// The number of the oldest sends that were posted before a message came that was polled since.
     answered: usize,
     pub receives: VecDeque<Receive>,
     /// The connection manager has connected it.
@@ -164,19 +164,19 @@ impl QueuePair {
         (std::mem::take(&mut self.sends), std::mem::take(&mut self.receives))
     }
 
-    /// The oldest sends are done.
+    /// Removes the oldest sends, which are done.
     pub(super) fn drop_sends(&mut self, count: usize) {
         let count = count.min(self.sends.len());
         self.sends.drain(..count);
         self.answered = self.answered.saturating_sub(count);
     }
 
-    /// A message of the peer's was polled. It may be the answer to all that is posted: then the peer has that.
+    /// Takes note of a polled message of the peer's. It may answer all posted sends: then the peer has them.
     pub(super) fn is_answered(&mut self) {
         self.answered = self.sends.len();
     }
 
-    /// Sends of which the program does not know that their memory is its own again.
+    /// Sends whose memory the program may not use yet, as far as it knows.
     pub(super) fn in_use(&self) -> impl Iterator<Item = &Send> {
         let sends = self.sends.iter().enumerate();
         sends.filter(|(at, send)| *at >= self.answered || !send.is_executed).map(|(_, send)| send)

@@ -43,7 +43,7 @@ struct Unpolled {
     wr_id: u64,
     is_receive: bool,
     has_failed: bool,
-    /// Memory of a receive, of which the program does not know yet that it is written.
+    /// The receive's memory, until the program knows that it is written.
     sges: Vec<Sge>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Queues {
     cqs: HashMap<u32, CompletionQueue>,
     srqs: HashMap<u32, Shared>,
     hook: hook::Seen,
-    /// What was found of processes by what they have polled: nothing, if their polls are not seen.
+    /// Findings by what processes have polled, which do not count if their polls are not seen.
     held: BTreeMap<u32, Vec<Found>>,
     /// What receives may write to, by process.
     written: HashMap<u32, Written>,
@@ -245,8 +245,8 @@ impl Queues {
         }
     }
 
-    /// A queue pair gets attributes that the connection manager was asked for just before: it is the manager's,
-    /// even if it is never connected.
+    /// Takes note of a queue pair that gets the attributes that the connection manager was asked for just
+    /// before: it is the manager's, even if it is never connected.
     fn managed(&mut self, entry: &Entry, call: &Call) {
         let thread = (entry.process, entry.thread);
         let has_asked = self.asked.remove(&thread);
@@ -578,7 +578,7 @@ impl Queues {
         }
     }
 
-    /// Processes of which something would have been found if their polls were seen.
+    /// Processes with findings that do not count, as their polls are not seen.
     pub(super) fn unseen(&self) -> Vec<u32> {
         self.held.keys().copied().collect()
     }

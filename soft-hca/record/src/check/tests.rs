@@ -56,7 +56,7 @@ fn who_is_not_seen_to_poll_is_not_accused() {
     assert!(!full.is_suppressed_by("queue-full:qp 19") && !full.is_suppressed_by("cq-full"));
 }
 
-/// A post that passes through the hook shows that polls would, too: who never polls is found.
+/// A post that passes through the hook shows that polls would, too: a program that never polls is found.
 #[test]
 fn who_never_polls_is_found() {
     for (what, members) in [
@@ -85,7 +85,7 @@ fn who_never_polls_is_found() {
     }
 }
 
-/// Of who is not seen to poll it is said that nothing can be said.
+/// A program whose polls are not seen is named as one without findings about polls.
 #[test]
 fn who_is_not_seen_to_poll_is_named() {
     let unseen = |run: &Run| {
@@ -146,7 +146,7 @@ fn a_connection_manager_watches_before_it_connects() {
     assert_eq!(never_ends(false), [Rule::Timers]);
 }
 
-/// A region of a send that the program does not know to be done, and of one that it does.
+/// Deregisters the region of a send that the program does not know to be done, or does.
 #[test]
 fn a_region_is_deregistered_before_the_poll() {
     let deregisters = |happens: &dyn Fn(&mut Run)| {
@@ -230,8 +230,8 @@ fn who_waits_for_acknowledgements_in_vain_is_found() {
     assert_eq!(waits(true), []);
 }
 
-/// An extended queue, its two completions, and polls, the last of which have found so many: before the second one
-/// is on record, as happens, and after that.
+/// An extended queue gets two completions; its last polls find the given numbers, one before the second completion is
+/// on record, which may happen, and one after that.
 #[test]
 fn completions_that_are_polled_twice_are_found() {
     let polls = |early: u32, last: u32, extended: bool| {
@@ -248,7 +248,7 @@ fn completions_that_are_polled_twice_are_found() {
     let [found] = &polls(2, 31, true)[..] else { panic!("one finding") };
     assert_eq!((found.rule, &found.place[..]), (Rule::PolledTwice, "cq 2"));
     assert_eq!(found.what, "extended polls have given 31 completions more than had come");
-    // Without them the counts tell nothing of the library.
+    // Without extended polls the counts tell nothing of the library.
     assert_eq!(polls(2, 31, false), []);
 }
 

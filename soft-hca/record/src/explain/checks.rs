@@ -180,7 +180,7 @@ pub(super) fn status_meaning(status: &str) -> &'static str {
     }
 }
 
-/// What usually makes a check fail, by how it begins.
+/// The usual causes of failed checks, by the beginnings of the checks' texts.
 const CAUSES: [(&str, &str); 12] = [
     ("the port's GID table has no entry", NO_INDEX),
     (

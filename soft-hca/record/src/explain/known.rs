@@ -26,7 +26,7 @@ struct Qp {
     end: Option<(End, u64)>,
     /// A work request has failed.
     has_failed: bool,
-    /// When its program has put it into the error state, and by which call of a library.
+    /// The time at which its program has put it into the error state, and the library's call that did it.
     shut: Option<(u64, Option<String>)>,
     /// Sends that were posted and neither executed nor flushed: `wr_id` and time.
     posted: VecDeque<(u64, u64)>,
@@ -164,7 +164,8 @@ impl Known {
     }
 
     /// Sends, of the queue pairs for which `is_over` holds, that were not executed, or that another host had not
-    /// acknowledged. Of those that `are_flushed` the completions tell, but for what another host may have got.
+    /// acknowledged. If they `are_flushed`, completions tell of them, but not of what another host
+    /// may have got.
     pub(super) fn unfinished(
         &mut self,
         is_over: impl Fn(u32, u32) -> bool,
@@ -193,15 +194,15 @@ impl Known {
         self.qp_mut(qp, process).has_failed = true;
     }
 
-    /// A completion tells that a request was flushed. Whether it was a send, of which nothing else is known.
+    /// Takes note of a request's flushed completion. Returns whether the request is a posted send.
     pub(super) fn flushes(&mut self, qp: u32, wr_id: u64) -> bool {
         let Some(qp) = self.qps.get_mut(&qp) else { return false };
         let at = qp.posted.iter().position(|posted| posted.0 == wr_id);
         at.and_then(|at| qp.posted.remove(at)).is_some()
     }
 
-    /// How the queue pair has come into the error state by a time, if its program wants it so: receives that are
-    /// flushed then are no failure.
+    /// The way in which its program has put the queue pair into the error state by a time, if it has: receives
+    /// that are flushed after that are no failure.
     pub(super) fn shut(&self, qp: u32, t: u64) -> Option<String> {
         let (at, by) = self.qps.get(&qp).filter(|qp| !qp.has_failed)?.shut.as_ref()?;
         let by = by.as_deref().filter(|call| *call != "ibv_modify_qp").unwrap_or("its program");
@@ -214,7 +215,7 @@ impl Known {
         self.qps.get(&qp)?.peer
     }
 
-    /// Whether the peer of a queue pair had ended, or its process, before a time.
+    /// Whether a queue pair's peer, or the peer's process, had ended before a time.
     pub(super) fn peer_has_ended(&self, qp: u32, t: u64) -> bool {
         let peer = self.peer(qp).and_then(|peer| self.qps.get(&peer));
         peer.and_then(|peer| peer.end).is_some_and(|(_, end)| end < t)

@@ -108,7 +108,7 @@ impl Explainer {
         self.hangs.entry(entry);
         let change = self.known.entry(entry);
         if let Some((qp, change)) = change {
-            // Of one that was told as waiting its completion says nothing new.
+            // The completion of a request that was reported as waiting says nothing new.
             let waited = self.stalled.get(&qp).filter(|_| change == Change::Shut);
             self.failed.extend(waited.map(|stalled| (qp, stalled.wr_id)));
             let is_over = |number, _| number == qp;
@@ -223,8 +223,8 @@ impl Explainer {
         blocked
     }
 
-    /// Requests of queue pairs, by number and process, that will not be executed any more, by a call or by the end of
-    /// their process.
+    /// Requests that a call, or the end of their process, keeps from being executed; `is_over` gets queue pair and
+    /// process.
     fn waited_until(
         &mut self,
         t: u64,
@@ -244,7 +244,7 @@ impl Explainer {
             all.into_iter().partition(|(qp, stalled)| is_over(*qp, stalled.process));
         self.stalled = others;
         let mut over: BTreeMap<u32, Stalled> = over;
-        // It was put off until the memory of its own process was gone, which is tried as any other.
+        // The daemon has put the request off until its own process's memory was gone, and then tried it.
         over.retain(|qp, stalled| {
             let is_own = stalled.is_out_of_reach(t) && !self.known.peer_has_ended(*qp, t);
             !is_own || change.is_some()
@@ -259,7 +259,7 @@ impl Explainer {
         };
         let is_meant = |unfinished: &Unfinished| match unfinished.is_remote {
             true => t.saturating_sub(unfinished.since) >= ANSWER_NS,
-            // What is known of one that waits says more; where entries are missing it may be done.
+            // A request that waits is reported with its reason; where entries are missing it may be done.
             false => !over.contains_key(&unfinished.qp) && !self.is_partial,
         };
         let unfinished = unfinished.into_iter().filter(is_meant);
@@ -426,7 +426,7 @@ impl Explainer {
         let qps = vec![qp];
         if completion.status == FLUSHED {
             let is_send = self.known.flushes(qp, wr_id);
-            // Receives come back so when the program ends a connection.
+            // Receives are flushed when the program ends a connection.
             if let Some(how) = self.known.shut(qp, entry.t) {
                 return is_send.then(|| self.flushed(entry, completion, how));
             }

@@ -1,4 +1,4 @@
-//! Requests that wait, and for what.
+//! Requests that wait, and their reasons.
 
 use std::mem;
 
@@ -11,22 +11,22 @@ pub(super) struct Stalled {
     pub(super) wr_id: u64,
     pub(super) process: u32,
     pub(super) since: u64,
-    /// What it waits for, and since when.
+    /// The reason why it waits, and the time since which it does.
     reason: (Reason, u64),
-    /// What it has waited for the longest before, and for how many nanoseconds.
+    /// The reason that has lasted longest before, and its nanoseconds.
     before: Option<(Reason, u64)>,
-    /// That it waits was told.
+    /// Whether the wait was reported.
     pub(super) is_told: bool,
 }
 
 impl Stalled {
-    /// One that begins to wait at a time.
+    /// A request that begins to wait at a time.
     pub(super) fn new(wr_id: u64, process: u32, t: u64, reason: &Reason) -> Self {
         let reason = (reason.clone(), t);
         Self { wr_id, process, since: t, reason, before: None, is_told: false }
     }
 
-    /// At a time it waits for something else: the peer posts no receive, and then it ends.
+    /// Takes note of another reason at a time, such as a peer that posts no receive, and then ends.
     pub(super) fn becomes(&mut self, t: u64, reason: &Reason) {
         let (last, since) = &mut self.reason;
         if mem::discriminant(last) != mem::discriminant(reason) {
@@ -46,8 +46,8 @@ impl Stalled {
         is_unreachable && t.saturating_sub(self.since) < STALL_NS
     }
 
-    /// What it waits for at a time: what it has waited for the longest, and what that has become at last, and for how
-    /// many nanoseconds.
+    /// The reason at a time: the one that has lasted longest, and the last one, with its nanoseconds, if that is
+    /// another.
     pub(super) fn reason_at(&self, t: u64) -> (&Reason, Option<(&Reason, u64)>) {
         let (last, since) = &self.reason;
         let lasted = t.saturating_sub(*since);

@@ -461,7 +461,7 @@ fn the_longest_reason_is_told() {
     assert!(!later.contains("at last"), "{later}");
 }
 
-/// A post that nothing else is known of, and what ends it.
+/// A record with a posted send, of which nothing else is known.
 fn posted() -> Run {
     let mut run = Run::new();
     run.put(0, 0, "process_began", json!({ "pid": 7, "role": "program", "command": ["ping"] }));
@@ -493,7 +493,7 @@ fn what_was_put_off_is_told_when_it_cannot_be_done_any_more() {
         assert_eq!(told.contains("it was put off"), is_put_off, "{told}");
         assert_eq!(told.contains("its memory cannot be reached"), !is_put_off, "{told}");
     }
-    // It is done, or it is not known whether it is.
+    // The request is done, or the record does not show whether it is.
     let done = json!({
         "qp": 17, "wr_id": 5, "opcode": "IBV_WR_SEND", "length": 8, "status": "IBV_WC_SUCCESS",
     });

@@ -416,7 +416,7 @@ fn who_hangs_is_told_at_the_top() {
     assert!(!html(&header, &entries, &Sources::default()).contains("<b>hangs"));
 }
 
-/// Where it waits, and where it polls, which is on record behind the polls.
+/// The line of a wait, and the line of polls, whose entry follows them.
 #[test]
 fn a_hang_has_its_line() {
     let second: u64 = 1_000_000_000;

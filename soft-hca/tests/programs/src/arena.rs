@@ -53,7 +53,7 @@ impl Arena {
         Self { mapping, file, in_use: Default::default() }
     }
 
-    /// All of it, as the fabric's programs have it.
+    /// The whole arena, as the fabric's programs have it mapped.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }

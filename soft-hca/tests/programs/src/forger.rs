@@ -1,4 +1,4 @@
-//! What a hostile program of a fabric does: it writes the tables, and asks helpers for other programs' memory.
+//! A hostile program of a fabric: it writes the tables, and asks helpers for other programs' memory.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
@@ -8,7 +8,7 @@ use soft_hca_core::uapi::verbs::access;
 
 use crate::{LIMIT, comes_about};
 
-/// The slot that is used: the last one, which nobody else takes as long as there are others.
+/// The slot of its requests: the last one, which nobody else takes as long as there are others.
 const SLOT: usize = u64::BITS as usize - 1;
 
 /// The phases of a request, in the lowest bits of its word (`engine::bounce_phase`).
@@ -16,7 +16,7 @@ const PHASE: u32 = 3;
 const ASKED: u32 = 1;
 const DONE: u32 = 3;
 
-/// From memory to the bounce buffer or from there to memory.
+/// The direction: from memory to the bounce buffer, or from there to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The memory is read.
@@ -25,7 +25,7 @@ pub enum Way {
     Write,
 }
 
-/// What a helper answers.
+/// A helper's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes are moved.
@@ -49,12 +49,12 @@ pub struct Wanted {
     pub key: u32,
 }
 
-/// A program that has the arena, as all of the fabric have it, and keeps to no rule.
+/// A program that has the arena mapped, as all programs of the fabric have, and keeps to no rule.
 #[derive(Debug)]
 pub struct Forger<'a>(pub &'a Mapping);
 
 impl Forger<'_> {
-    /// Writes an entry for a region that has never been there. Gives its key.
+    /// Writes an entry for a region that has never been there, and returns its key.
     pub fn invent(&self, process: usize, addr: u64, length: u64) -> u32 {
         let index = MAX_MRS - 1;
         let entry = &self.0.mrs[index];
@@ -65,7 +65,7 @@ impl Forger<'_> {
         key
     }
 
-    /// Has the entry with a key allow everything with a stretch of memory, whatever it was before.
+    /// Makes the entry with a key allow all access to a stretch of memory.
     pub fn overwrite(&self, key: u32, process: usize, addr: u64, length: u64) {
         let entry = &self.0.mrs[self.0.key_index(key).unwrap()];
         self.widen(entry, process, addr, length);
@@ -81,7 +81,7 @@ impl Forger<'_> {
         entry.length.store(length, Release);
     }
 
-    /// Has the table say that a process has this id, and that this word is at this address there.
+    /// Writes to the table that a process has this id, and this word at this address.
     pub fn impersonate(&self, process: usize, pid: u32, (addr, word): (u64, u64)) {
         let entry = &self.0.procs[process];
         entry.nonce_addr.store(addr, Release);
@@ -89,12 +89,12 @@ impl Forger<'_> {
         entry.pid.store(pid, Release);
     }
 
-    /// Where the daemon has a word of its own that is no program's business.
+    /// The address of a word in the daemon, which no program may read.
     pub fn address_in_daemon(&self) -> u64 {
         self.0.procs[DAEMON].nonce_addr.load(Acquire)
     }
 
-    /// Has a process's memory read, or written, by its own helper or the daemon's.
+    /// Asks a process's own helper, or the daemon's, to read or write the process's memory.
     pub fn ask(&self, way: Way, wanted: Wanted) -> Answer {
         let Wanted { process, addr, length, key } = wanted;
         let arena: &Arena = self.0;
@@ -118,7 +118,7 @@ impl Forger<'_> {
         let entry = &arena.procs[helper];
         entry.asked.fetch_or(1 << SLOT, AcqRel);
         let is_done = || {
-            // Its sleep ends with a change of the word, or with a wake-up that comes after one.
+            // The helper's sleep ends with a change of the word, or with a wake-up that comes after one.
             entry.doorbell.fetch_add(1, AcqRel);
             rustix::thread::futex::wake(&entry.doorbell, rustix::thread::futex::Flags::empty(), 1)
                 .unwrap();

@@ -37,7 +37,7 @@ pub struct Place {
 impl Place {
     /// A new folder, with this in its name.
     pub fn new(name: &str) -> Self {
-        /// Tests of one process run at the same time, and some give the same name.
+        /// The number tells places with one name apart: tests of one process run at the same time.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         built(PRELOAD_FILE);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

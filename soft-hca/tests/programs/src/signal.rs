@@ -1,4 +1,4 @@
-//! Stopping a process and letting it go on, and telling it something.
+//! Signals that stop a process, let it go on, or tell it something.
 #![allow(unsafe_code, reason = "signals for a child")]
 
 use crate::program::Program;
@@ -21,7 +21,7 @@ pub fn go_on(program: &Program) {
     assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGCONT) }, 0);
 }
 
-/// SIGUSR1
+/// Sends SIGUSR1.
 pub fn user(program: &Program) {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGUSR1) }, 0);

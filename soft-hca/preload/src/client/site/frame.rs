@@ -7,30 +7,30 @@ use super::stack::{
     _Unwind_Backtrace, _Unwind_GetCFA, _Unwind_GetRegionStart, Context, GO_ON, STOP,
 };
 
-/// Behind so many frames nobody looks any further.
+/// The largest number of frames that are looked at.
 const DEEPEST: usize = 64;
 
 /// A function that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::client) struct Frame {
-    /// Where its variables end: another call of it from the same depth has the same.
+    /// The address at which its variables end: another call of it from the same depth has the same.
     end: usize,
-    /// Where its code begins.
+    /// The address at which its code begins.
     function: usize,
-    /// Where the outermost frame of this stack is: a thread may have several.
+    /// The address of the outermost frame of this stack: a thread may have several stacks.
     stack: usize,
 }
 
-/// The stack of the calling thread, from here outwards.
+/// The frames of the calling thread's stack, from the innermost outwards.
 struct Frames {
-    /// Where the variables of each function begin, and its code.
+    /// The addresses at which each function's variables begin, and its code.
     all: [(usize, usize); DEEPEST],
     count: usize,
     is_whole: bool,
 }
 
 impl Frames {
-    /// None if there are more than are looked at.
+    /// Walks the stack; `None` if it has more frames than are looked at.
     fn walk() -> Option<Self> {
         let mut frames = Self { all: [(0, 0); DEEPEST], count: 0, is_whole: true };
         // SAFETY: `visit` gets the frames that it expects, and lets nothing unwind.
@@ -38,7 +38,7 @@ impl Frames {
         (frames.is_whole && frames.count > 0).then_some(frames)
     }
 
-    /// Each function with where its variables begin and end, but for the outermost.
+    /// The begin and end of each function's variables, and its code, except for the outermost function.
     fn spans(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let all = &self.all[..self.count];
         all.windows(2).map(|two| (two[0].0, two[1].0, two[0].1))
@@ -51,7 +51,7 @@ impl Frames {
 
 /// The function whose variable is at an address, if that is on the stack of the calling thread.
 pub(in crate::client) fn frame_of(address: usize) -> Option<Frame> {
-    // Most memory is elsewhere: below what is in use of the stack, or far above.
+    // Most memory is elsewhere: below the used part of the stack, or far above it.
     let here = 0u8;
     let here = std::ptr::from_ref(std::hint::black_box(&here)) as usize;
     const LARGEST: usize = 64 << 20;
@@ -65,8 +65,8 @@ pub(in crate::client) fn frame_of(address: usize) -> Option<Frame> {
 }
 
 impl Frame {
-    /// Whether the function has returned, asked by the thread that has called it. Not if another call of the same
-    /// function is in its place.
+    /// Whether the function has returned; the thread that has called it asks. Another call of the same function
+    /// from the same depth counts as not returned.
     pub(in crate::client) fn has_returned(self) -> bool {
         let is_it = |(_, end, function)| (end, function) == (self.end, self.function);
         let frames = Frames::walk().filter(|frames| frames.outermost() == self.stack);
@@ -75,13 +75,13 @@ impl Frame {
 }
 
 unsafe extern "C-unwind" fn visit(context: *mut Context, argument: *mut c_void) -> c_int {
-    // SAFETY: `walk` has given it, and uses it when this is over.
+    // SAFETY: `walk` passes its `Frames`, and does not use them until the walk is over.
     let frames = unsafe { &mut *argument.cast::<Frames>() };
     let Some(place) = frames.all.get_mut(frames.count) else {
         frames.is_whole = false;
         return STOP;
     };
-    // SAFETY: the unwinder's frame, which it has given for this call.
+    // SAFETY: the unwinder's context, which is valid during this call.
     *place = unsafe { (_Unwind_GetCFA(context), _Unwind_GetRegionStart(context)) };
     frames.count += 1;
     GO_ON

@@ -36,14 +36,14 @@ impl Hangs {
         self.elsewhere((process, fd), around).or_else(|| self.all_over((process, fd), &ids, around))
     }
 
-    /// Nothing ever comes to a channel that no id uses.
+    /// A wait at a channel that no id uses, and that gives no event.
     fn unused(
         &self,
         (process, fd): (u32, u32),
         ids: &[(u32, &Id)],
         around: &Around<'_>,
     ) -> Verdict {
-        // Those of before the record are not known, and another thread may create some.
+        // Ids that are older than the record are not known, and another thread may create some.
         if ids.iter().any(|(_, id)| id.channel.is_none()) {
             return None;
         }
@@ -64,7 +64,7 @@ impl Hangs {
         Some((why, cause))
     }
 
-    /// Nothing comes of ids that were told of their end, and of such that have asked for nothing.
+    /// A wait for ids that get no event: they were told of their end, or have asked for nothing.
     fn all_over(
         &self,
         (process, fd): (u32, u32),

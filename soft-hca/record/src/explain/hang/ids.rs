@@ -27,9 +27,9 @@ pub(super) struct Id {
     /// When it was told that the peer has disconnected.
     pub(super) disconnected: Option<u64>,
     pub(super) has_disconnected: bool,
-    /// It was told that a connection or a membership has come about, of whose end an event tells.
+    /// An event has told of its connection or membership, whose end another event will tell.
     is_established: bool,
-    /// It was told that none comes about.
+    /// An event has told that there will be no connection or membership.
     pub(super) is_over: bool,
     /// Events that were taken: name, time and thread.
     pub(super) events: Vec<(String, u64, u32)>,
@@ -41,12 +41,12 @@ pub(super) struct Ids {
     pub(super) all: BTreeMap<Key, Id>,
     /// Those that were destroyed last, with the events that were taken of them.
     pub(super) destroyed: BTreeMap<Key, Id>,
-    /// The last id of an event channel that was destroyed, and when.
+    /// The last id of an event channel that was destroyed, and the time.
     last: BTreeMap<(u32, u32), (u32, u64)>,
 }
 
 impl Id {
-    /// Whether no event of it comes before something is called for it.
+    /// Whether it gets no event before the program calls something for it.
     pub(super) fn gets_nothing(&self) -> bool {
         let may_get = self.listens || self.asked.is_some() || self.request.is_some();
         !may_get && (self.is_over || !self.is_established)

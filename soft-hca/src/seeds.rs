@@ -96,7 +96,7 @@ impl Progress {
     fn begins(&mut self, passed: u64, seed: u64) {
         let Self { count, is_terminal, next } = self;
         if *is_terminal {
-            // What the program writes begins where the line does.
+            // The program's output begins where the line does.
             eprint!("soft-hca: --strict={seed}, {passed} of {count} runs have passed\x1b[K\r");
         } else if Instant::now() >= *next {
             *next = Instant::now() + Self::PERIOD;

@@ -171,8 +171,7 @@ impl Pairs {
                 found => found.map(Some),
             });
             // The C's failure came first, and ours may have the same cause.
-            if let (true, Err(_), Some(why)) =
-                (pairs.runs.is_empty(), &run, pairs.left_out.first())
+            if let (true, Err(_), Some(why)) = (pairs.runs.is_empty(), &run, pairs.left_out.first())
             {
                 return Err(Failure::Run(why.clone()));
             }

@@ -164,8 +164,8 @@ impl Known {
     }
 
     /// Sends, of the queue pairs for which `is_over` holds, that were not executed, or that another host had not
-    /// acknowledged. If they `are_flushed`, completions tell of them, except for those that another host may
-    /// have got.
+    /// acknowledged. If they `are_flushed`, completions tell of them, but not of what another host
+    /// may have got.
     pub(super) fn unfinished(
         &mut self,
         is_over: impl Fn(u32, u32) -> bool,

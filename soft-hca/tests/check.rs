@@ -6,7 +6,10 @@ use std::fs;
 use std::process::Stdio;
 
 use programs::place::{Place, built};
-use programs::{LIMIT, assert_has, comes_about, compile, compile_with, installed, polls_are_seen};
+use programs::{
+    LIMIT, assert_has, comes_about, compile, compile_with, installed, polls_are_seen,
+    the_processors,
+};
 use serde_json::Value;
 
 const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistakes.c");
@@ -89,6 +92,7 @@ fn each_mistake_and_its_cure() {
     if !polls_are_seen() {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     mistakes_and_cures(&place, &program);
@@ -105,6 +109,7 @@ fn each_mistake_in_rust_and_its_cure() {
         return;
     }
     let file = built("soft-hca-mistakes");
+    let _processors = the_processors();
     let (program, place) = (file.to_str().unwrap(), Place::new("check-rust"));
     mistakes_and_cures(&place, program);
     mistake_and_cure(&place, &format!("{program} receive-accepted"), "receive-late");
@@ -131,6 +136,7 @@ fn findings_in_words_suppressed_and_for_code_hosts() {
     if !polls_are_seen() {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check-words");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     let line = format!("{program} unsignaled-run wrong");
@@ -171,6 +177,7 @@ fn findings_have_a_place_in_the_source() {
     if !polls_are_seen() {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check-places");
     let Some(program) = compile_with(&place, MISTAKES, &["ibverbs"], &["-g"]) else { return };
     for (case, function) in [
@@ -190,6 +197,7 @@ fn findings_have_a_place_in_the_source() {
 /// A receive that is in time, but was posted after the connection was accepted.
 #[test]
 fn a_receive_after_the_connection_was_accepted() {
+    let _processors = the_processors();
     let place = Place::new("check-accepted");
     let Some(program) = compile_with(&place, MANAGED, &["rdmacm", "ibverbs"], &["-g"]) else {
         return;
@@ -207,6 +215,7 @@ fn a_receive_after_the_connection_was_accepted() {
 /// A record gives the same, and who fails by itself keeps its status.
 #[test]
 fn records_and_statuses() {
+    let _processors = the_processors();
     let place = Place::new("check-record");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     let record = place.file("run.shr");
@@ -232,6 +241,7 @@ fn runs_that_fail_or_hang_are_to_be_explained() {
     if !polls_are_seen() {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check-failed");
     let Some(program) = compile(&place, MISTAKES, &["ibverbs"]) else { return };
     let line = format!("{program} leaked failed");
@@ -265,6 +275,7 @@ fn a_watcher_in_a_record() {
     if !polls_are_seen() {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check-watcher");
     let Some(program) = compile_with(&place, MISTAKES, &["ibverbs"], &["-g"]) else { return };
     for (options, status) in [(&["--buffers"][..], FOUND), (&[], 0)] {
@@ -290,6 +301,7 @@ fn nothing_is_found_of_who_does_it_right() {
     if !installed(&["rping"]) {
         return;
     }
+    let _processors = the_processors();
     let place = Place::new("check-right");
     let script = place.file("pair");
     let pair = "rping -s -a 127.0.0.1 -p 7741 -C 3 & server=$!

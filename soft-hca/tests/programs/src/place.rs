@@ -165,7 +165,16 @@ impl Place {
 
     /// `soft-hca ls`
     pub fn listing(&self) -> String {
-        let output = self.command(&["ls", "--fabric", &self.fabric]).output().unwrap();
+        let list = || self.command(&["ls", "--fabric", &self.fabric]).output().unwrap();
+        let mut output = list();
+        // A daemon that has much to do may not answer in time.
+        comes_about(LIMIT, || {
+            let is_silent = output.stdout.ends_with(b" does not answer\n");
+            if is_silent {
+                output = list();
+            }
+            !is_silent
+        });
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }

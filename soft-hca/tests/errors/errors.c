@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "../hook/results.h"
+
 enum { MEMORY = 16384, QKEY = 0x1234, GRH = 40, LIMIT_S = 60 };
 
 struct side {
@@ -35,14 +37,6 @@ struct expected {
 };
 
 static struct side requester, responder;
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 static void open_side(struct side *side, enum ibv_qp_type type, int is_shared, int access)
 {

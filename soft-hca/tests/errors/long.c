@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../hook/results.h"
+
 enum { LIMIT_S = 60 };
 
 static struct ibv_context *context;
@@ -23,14 +25,6 @@ static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static uint32_t most;
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 /* Two messages' addresses, behind all of which is the same piece of memory. */
 static void make_region(void)

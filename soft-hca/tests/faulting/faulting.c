@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../hook/results.h"
+
 enum { MEMORY = 4096, BYTES = 8, GID = 1, PORT = 1 };
 
 static struct ibv_context *context;
@@ -26,14 +28,6 @@ static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static char *memory;
 static sigjmp_buf before_fault;
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 static void on_fault(int signal)
 {

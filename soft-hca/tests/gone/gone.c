@@ -20,6 +20,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "../hook/results.h"
+
 enum { CHANNELS = 1000, MEMORY = 4096, LIMIT_MS = 60000 };
 
 static struct ibv_context *context;
@@ -27,32 +29,12 @@ static struct ibv_comp_channel *channel, *polled, *many[CHANNELS];
 static struct rdma_event_channel *events;
 static struct rdma_cm_id *id, *connecting;
 
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
-
-/* Prints the result of a call that returns an error number. */
-static void number(const char *call, int error)
-{
-    printf("%s: %s\n", call, error ? strerrorname_np(error) : "0");
-}
-
-/* Prints the result of a call that returns -1. */
-static void status(const char *call, int result)
-{
-    number(call, result ? errno : 0);
-}
-
 static void *get_completion_event(void *unused)
 {
     struct ibv_cq *cq;
     void *cq_context;
     (void)unused;
-    status("ibv_get_cq_event", ibv_get_cq_event(channel, &cq, &cq_context));
+    print_status("ibv_get_cq_event", ibv_get_cq_event(channel, &cq, &cq_context));
     return NULL;
 }
 
@@ -70,7 +52,7 @@ static void *get_cm_event(void *unused)
 {
     struct rdma_cm_event *event;
     (void)unused;
-    status("rdma_get_cm_event", rdma_get_cm_event(events, &event));
+    print_status("rdma_get_cm_event", rdma_get_cm_event(events, &event));
     return NULL;
 }
 
@@ -79,7 +61,7 @@ static void *connect_id(void *unused)
 {
     struct rdma_conn_param parameters = { .retry_count = 7 };
     (void)unused;
-    status("rdma_connect", rdma_connect(connecting, &parameters));
+    print_status("rdma_connect", rdma_connect(connecting, &parameters));
     return NULL;
 }
 
@@ -90,7 +72,7 @@ static void *poll_channel(void *unused)
     void *cq_context;
     (void)unused;
     printf("poll: %d\n", poll(&waited, 1, -1));
-    status("ibv_get_cq_event after poll", ibv_get_cq_event(polled, &cq, &cq_context));
+    print_status("ibv_get_cq_event after poll", ibv_get_cq_event(polled, &cq, &cq_context));
     return NULL;
 }
 
@@ -166,23 +148,23 @@ int main(int argc, char **argv)
     pthread_join(last, NULL);
     struct ibv_async_event event;
     fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
-    status("ibv_get_async_event", ibv_get_async_event(context, &event));
+    print_status("ibv_get_async_event", ibv_get_async_event(context, &event));
     struct pollfd asynchronous = { .fd = context->async_fd, .events = POLLIN };
     printf("poll for another event: %d\n", poll(&asynchronous, 1, 0));
     fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
     void *cq_context;
     struct ibv_cq *reported;
-    status("ibv_get_cq_event", ibv_get_cq_event(channel, &reported, &cq_context));
+    print_status("ibv_get_cq_event", ibv_get_cq_event(channel, &reported, &cq_context));
     struct ibv_port_attr port;
-    number("ibv_query_port", ibv_query_port(context, 1, &port));
-    status("ibv_alloc_pd", ibv_alloc_pd(context) ? 0 : -1);
-    status("rdma_listen", rdma_listen(id, 1));
-    number("ibv_destroy_qp", ibv_destroy_qp(qp));
-    number("ibv_dereg_mr", ibv_dereg_mr(mr));
-    number("ibv_destroy_cq", ibv_destroy_cq(cq));
-    number("ibv_dealloc_pd", ibv_dealloc_pd(pd));
-    number("ibv_destroy_comp_channel", ibv_destroy_comp_channel(channel));
-    status("rdma_destroy_id", rdma_destroy_id(id));
+    print_number("ibv_query_port", ibv_query_port(context, 1, &port));
+    print_status("ibv_alloc_pd", ibv_alloc_pd(context) ? 0 : -1);
+    print_status("rdma_listen", rdma_listen(id, 1));
+    print_number("ibv_destroy_qp", ibv_destroy_qp(qp));
+    print_number("ibv_dereg_mr", ibv_dereg_mr(mr));
+    print_number("ibv_destroy_cq", ibv_destroy_cq(cq));
+    print_number("ibv_dealloc_pd", ibv_dealloc_pd(pd));
+    print_number("ibv_destroy_comp_channel", ibv_destroy_comp_channel(channel));
+    print_status("rdma_destroy_id", rdma_destroy_id(id));
     puts("done");
     return 0;
 }

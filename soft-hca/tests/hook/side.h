@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "results.h"
+
 enum { BYTES = 4096, DEPTH = 64 };
 
 /* One side: a queue pair with a buffer for each of its receives. */
@@ -46,14 +48,6 @@ static enum ibv_mtu path_mtu = IBV_MTU_1024;
 static int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 /* The socket of this thread's side. */
 static __thread int to_peer;
-
-static inline void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 static inline void say(const void *bytes, size_t length)
 {

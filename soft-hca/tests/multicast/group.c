@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../hook/results.h"
+
 enum { COUNT = 100, END = COUNT, ANSWER, GRH = 40, SLOT = 512, RECEIVES = 2 * COUNT, QKEY = 0x1234 };
 
 struct member {
@@ -28,14 +30,6 @@ struct member {
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static union ibv_gid group;
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 static union ibv_gid gid_of(const char *address)
 {

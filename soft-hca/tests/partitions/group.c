@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../hook/results.h"
+
 enum { QKEY = 0x1234, ROOM = 256, LENGTH = 64, GROUP_LID = 0xc000, GROUP_QPN = 0xffffff };
 
 struct side {
@@ -21,14 +23,6 @@ struct side {
 };
 
 static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff, [15] = 1}};
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
 
 static struct side side(struct ibv_device **devices, const char *name, int pkey_index)
 {

@@ -10,15 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RECEIVES = 3, IN_VAIN = 1000 };
+#include "../hook/results.h"
 
-static void check(int is_right, const char *what)
-{
-    if (!is_right) {
-        perror(what);
-        exit(1);
-    }
-}
+enum { RECEIVES = 3, IN_VAIN = 1000 };
 
 static struct ibv_recv_wr *receives(void)
 {

@@ -20,36 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../hook/results.h"
+
 enum { MEMORY = 4096, QKEY = 0x1234, LIMIT_MS = 60000, LOOK_MS = 10 };
 
 static struct ibv_context *context;
 static struct ibv_comp_channel *channel;
-
-static void check(int is_good, const char *what)
-{
-    if (!is_good) {
-        perror(what);
-        exit(1);
-    }
-}
-
-/* What a call has given that returns an error number. */
-static void number(const char *call, int error)
-{
-    printf("%s: %s\n", call, error ? strerrorname_np(error) : "0");
-}
-
-/* What a call has given that returns -1. */
-static void status(const char *call, int result)
-{
-    number(call, result ? errno : 0);
-}
-
-/* What a call has given that returns NULL. */
-static void object(const char *call, const void *made)
-{
-    number(call, made ? 0 : errno);
-}
 
 /* The device with a name; NULL if there is none. */
 static struct ibv_context *open_device(const char *name)
@@ -69,7 +45,7 @@ static void *wait_for_completions(void *unused)
     struct ibv_cq *cq;
     void *cq_context;
     (void)unused;
-    status("ibv_get_cq_event", ibv_get_cq_event(channel, &cq, &cq_context));
+    print_status("ibv_get_cq_event", ibv_get_cq_event(channel, &cq, &cq_context));
     return NULL;
 }
 
@@ -138,44 +114,44 @@ int main(int argc, char **argv)
     struct pollfd polled = { .fd = channel->fd, .events = POLLIN };
     printf("poll of the channel: %d\n", poll(&polled, 1, LIMIT_MS));
     fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
-    status("ibv_get_async_event", ibv_get_async_event(context, &event));
+    print_status("ibv_get_async_event", ibv_get_async_event(context, &event));
 
     struct rdma_cm_event *cm_event;
     check(!rdma_get_cm_event(events, &cm_event), "rdma_get_cm_event");
     printf("event: %s %d\n", rdma_event_str(cm_event->event), cm_event->status);
     check(cm_event->id == id, "whose event");
     rdma_ack_cm_event(cm_event);
-    status("rdma_listen", rdma_listen(id, 1));
+    print_status("rdma_listen", rdma_listen(id, 1));
 
     struct ibv_device_attr device;
     struct ibv_port_attr port;
-    number("ibv_query_device", ibv_query_device(context, &device));
-    number("ibv_query_port", ibv_query_port(context, 1, &port));
-    object("ibv_alloc_pd", ibv_alloc_pd(context));
-    object("ibv_reg_mr", ibv_reg_mr(pd, memory, MEMORY, 0));
-    object("ibv_create_cq", ibv_create_cq(context, 1, NULL, NULL, 0));
+    print_number("ibv_query_device", ibv_query_device(context, &device));
+    print_number("ibv_query_port", ibv_query_port(context, 1, &port));
+    print_object("ibv_alloc_pd", ibv_alloc_pd(context));
+    print_object("ibv_reg_mr", ibv_reg_mr(pd, memory, MEMORY, 0));
+    print_object("ibv_create_cq", ibv_create_cq(context, 1, NULL, NULL, 0));
     struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
-    number("ibv_modify_qp", ibv_modify_qp(qp, &error, IBV_QP_STATE));
-    number("ibv_req_notify_cq", ibv_req_notify_cq(cq, 0));
+    print_number("ibv_modify_qp", ibv_modify_qp(qp, &error, IBV_QP_STATE));
+    print_number("ibv_req_notify_cq", ibv_req_notify_cq(cq, 0));
     struct ibv_sge sge = { .addr = (uintptr_t)memory, .length = 8, .lkey = mr->lkey };
     struct ibv_send_wr *bad, send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
                                       .send_flags = IBV_SEND_SIGNALED };
     send.wr.ud.ah = ah;
     send.wr.ud.remote_qpn = qp->qp_num;
     send.wr.ud.remote_qkey = QKEY;
-    number("ibv_post_send", ibv_post_send(qp, &send, &bad));
+    print_number("ibv_post_send", ibv_post_send(qp, &send, &bad));
     struct ibv_wc wc;
     printf("ibv_poll_cq: %d\n", ibv_poll_cq(cq, 1, &wc));
 
-    number("ibv_dealloc_pd", ibv_dealloc_pd(pd));
-    number("ibv_destroy_ah", ibv_destroy_ah(ah));
-    number("ibv_destroy_qp", ibv_destroy_qp(qp));
-    number("ibv_destroy_srq", ibv_destroy_srq(srq));
-    number("ibv_destroy_cq", ibv_destroy_cq(cq));
-    number("ibv_dereg_mr", ibv_dereg_mr(mr));
-    number("ibv_destroy_comp_channel", ibv_destroy_comp_channel(channel));
-    number("ibv_close_device", ibv_close_device(context));
-    status("rdma_destroy_id", rdma_destroy_id(id));
+    print_number("ibv_dealloc_pd", ibv_dealloc_pd(pd));
+    print_number("ibv_destroy_ah", ibv_destroy_ah(ah));
+    print_number("ibv_destroy_qp", ibv_destroy_qp(qp));
+    print_number("ibv_destroy_srq", ibv_destroy_srq(srq));
+    print_number("ibv_destroy_cq", ibv_destroy_cq(cq));
+    print_number("ibv_dereg_mr", ibv_dereg_mr(mr));
+    print_number("ibv_destroy_comp_channel", ibv_destroy_comp_channel(channel));
+    print_number("ibv_close_device", ibv_close_device(context));
+    print_status("rdma_destroy_id", rdma_destroy_id(id));
     rdma_destroy_event_channel(events);
 
     printf("the device is %s\n", open_device(argv[1]) ? "there" : "gone");
@@ -185,7 +161,7 @@ int main(int argc, char **argv)
     }
     pd = ibv_alloc_pd(context);
     mr = pd ? ibv_reg_mr(pd, memory, MEMORY, 0) : NULL;
-    object("ibv_reg_mr", mr);
+    print_object("ibv_reg_mr", mr);
     check(mr && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "end");
     return 0;
 }

@@ -63,6 +63,7 @@ mod tests {
         assert_eq!(said(Some('R'), second), None);
         assert_eq!(said(Some('R'), 5 * second).as_deref(), silent);
         assert_eq!(why(None, None, second).as_deref(), Some("its daemon does not answer"));
-        assert_eq!(state(std::process::id()), Some('R'));
+        // The state is of the process's first thread, which runs the tests, and may wait for them.
+        assert!(matches!(state(std::process::id()), Some('R' | 'S')));
     }
 }

@@ -22,13 +22,15 @@ pub mod tcp;
 pub mod traffic;
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
 
 use crate::place::Place;
 use soft_hca_core::config;
@@ -54,12 +56,15 @@ pub fn comes_about(limit: Duration, mut condition: impl FnMut() -> bool) -> bool
     }
 }
 
-/// For programs that poll without end: more of them than processors hold each other up, so that one
-/// test at a time starts some.
-pub fn the_processors() -> MutexGuard<'static, ()> {
-    static PROCESSORS: Mutex<()> = Mutex::new(());
-    // A test that has failed has ended its programs all the same.
-    PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner)
+/// The turn of a test that starts programs which poll without end: more of them than processors hold each other up.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "the lock is the file's")] File);
+
+/// Waits for the turn. `./check` runs the tests' program several times at once, so its own file is what is locked.
+pub fn the_processors() -> Turn {
+    let file = File::open(std::env::current_exe().unwrap()).unwrap();
+    retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).unwrap();
+    Turn(file)
 }
 
 /// Whether the long runs are wanted.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use soft_hca_core::trace::{FOLDER, MIN_LIMIT};
@@ -303,6 +304,8 @@ fn a_recording_is_stopped_with_its_program() {
     let mut recorder = place
         .command(&["record", "-o", "run.shr", "--", "sh", "-c", count])
         .stdout(File::create(&output).unwrap())
+        // Of a process group whose parents have all ended the kernel stops nobody with SIGTSTP.
+        .process_group(0)
         .spawn()
         .unwrap();
     let said = || fs::metadata(&output).map_or(0, |file| file.len());

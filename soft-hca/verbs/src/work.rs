@@ -38,17 +38,29 @@ impl WrOpcode {
         self.is_send() || self.has_imm()
     }
 
-    /// Whether it is one of the two atomic operations that give the value that was there.
+    /// Whether it is an atomic operation that gives back what was there.
+    #[inline]
+    pub const fn fetches(self) -> bool {
+        matches!(self, Self::ATOMIC_CMP_AND_SWP | Self::ATOMIC_FETCH_AND_ADD)
+    }
+
+    /// Whether it is an atomic operation, of eight bytes.
     #[inline]
     pub const fn is_atomic(self) -> bool {
-        matches!(self, Self::ATOMIC_CMP_AND_SWP | Self::ATOMIC_FETCH_AND_ADD)
+        self.fetches() || matches!(self, Self::ATOMIC_WRITE)
+    }
+
+    /// Whether it changes memory of the peer that it names.
+    #[inline]
+    pub const fn writes(self) -> bool {
+        self.is_atomic() || matches!(self, Self::RDMA_WRITE | Self::RDMA_WRITE_WITH_IMM)
     }
 
     /// Whether a request is completed by a response of its own and not by an acknowledgement, so that
     /// `max_rd_atomic` counts it (IBTA volume 1, 9.7.4.1.2; annex A19).
     #[inline]
     pub const fn has_response(self) -> bool {
-        self.is_atomic() || matches!(self, Self::RDMA_READ | Self::FLUSH | Self::ATOMIC_WRITE)
+        self.is_atomic() || matches!(self, Self::RDMA_READ | Self::FLUSH)
     }
 }
 

@@ -239,7 +239,7 @@ impl Checker {
 
 /// A call that was refused because the device has less than it asks for, or none of it.
 fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
-    let Outcome::Refused { errno, reason: Some(reason), values, .. } = &call.result else {
+    let Outcome::Refused { error, reason: Some(reason), values, .. } = &call.result else {
         return None;
     };
     let number = |name: &str| {
@@ -249,8 +249,8 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
         })
     };
     let what = match (number("asked for"), number("limit")) {
-        (Some(asked), Some(limit)) => format!("{errno}: {reason}: {asked} of {limit}"),
-        _ if reason.starts_with("the device has no ") => format!("{errno}: {reason}"),
+        (Some(asked), Some(limit)) => format!("{error}: {reason}: {asked} of {limit}"),
+        _ if reason.starts_with("the device has no ") => format!("{error}: {reason}"),
         _ => return None,
     };
     Some(Found {
@@ -265,7 +265,7 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
 
 /// An atomic operation that is posted to a device that has none.
 fn no_atomic(adapter: &str, entry: &Entry, posted: &SendPosted) -> Option<Found> {
-    posted.opcode.contains("ATOMIC").then(|| Found {
+    posted.opcode.is_atomic().then(|| Found {
         rule: Rule::Refused,
         process: entry.process,
         place: format!("qp {}", posted.qp),

@@ -9,26 +9,52 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use soft_hca_core::uapi::layout::Layout;
-use soft_hca_core::uapi::{self, ucma, uverbs, verbs};
+use soft_hca_core::uapi::{self, ucma, uverbs};
+use soft_hca_verbs::*;
 
 use programs::{headers, installed};
 
 /// What names begin with in the headers, our names of numbers, and the numbers that have some.
 type Numbers = (&'static str, fn(u32) -> Option<&'static str>, std::ops::Range<u32>);
 
-const NUMBERS: [Numbers; 7] = [
+const NUMBERS: [Numbers; 3] = [
     ("IB_USER_VERBS_CMD_", uverbs::command::name, 0..0x100),
     ("IB_USER_VERBS_EX_CMD_", extended, 0..0x100),
-    // Older headers do not have RESOLVE_IB_SERVICE and WRITE_CM_EVENT, FLUSH and ATOMIC_WRITE.
+    // Older headers do not have RESOLVE_IB_SERVICE and WRITE_CM_EVENT.
     ("RDMA_USER_CM_CMD_", ucma::command::name, 0..23),
-    ("IB_UVERBS_WR_", verbs::opcode::name, 0..14),
-    ("IB_UVERBS_WC_", verbs::wc_opcode::name, 0..7),
-    ("IB_UVERBS_QPT_", verbs::qp_type::name, 0..0x100),
-    ("IB_UVERBS_ACCESS_", verbs::access::name, 0..0x100),
 ];
 
-/// The header that has some of these names and none of the structures.
-const HEADER_OF_NUMBERS: &str = "rdma/ib_user_ioctl_verbs.h";
+/// The headers that have the words of the verbs.
+const HEADERS_OF_WORDS: [&str; 2] = ["infiniband/verbs.h", "rdma/rdma_cma.h"];
+
+/// What some words begin with that older headers do not have, and the newest of the connection manager's.
+const NEWER_WORDS: [&str; 8] = [
+    "IBV_FLUSH_",
+    "IBV_WR_FLUSH",
+    "IBV_WC_FLUSH",
+    "IBV_ACCESS_FLUSH_",
+    "RDMA_CM_EVENT_ADDRINFO_",
+    "RDMA_CM_EVENT_USER",
+    "RDMA_CM_EVENT_INTERNAL",
+    "IBV_ODP_SUPPORT_",
+];
+
+/// Every word of the verbs by its name, with its number.
+fn words() -> Vec<(String, u32)> {
+    macro_rules! all {
+        (words $($word:ident)*; flags $($flags:ident)*) => {
+            [
+                $( $word::ALL.iter().map(|word| (word.to_string(), word.0)).collect::<Vec<_>>(), )*
+                $( $flags::all().iter().map(|flag| (flag.to_string(), flag.bits())).collect(), )*
+            ]
+            .concat()
+        };
+    }
+    all!(
+        words CmEvent EventType Mtu MwType QpState QpType Selectivity WcOpcode WcStatus WrOpcode;
+        flags AccessFlags OdpCaps Placement SendFlags WcFlags
+    )
+}
 
 fn extended(number: u32) -> Option<&'static str> {
     uverbs::command::name(uverbs::EXTENDED | number)?.strip_prefix("EX_")
@@ -56,6 +82,15 @@ fn assertions(headers: &BTreeSet<&str>) -> String {
             is(&format!("offsetof({}, {field})", layout.name), *offset);
         }
     }
+    let headers = HEADERS_OF_WORDS.map(|header| Path::new("/usr/include").join(header));
+    let headers: String =
+        headers.iter().map(|header| fs::read_to_string(header).unwrap()).collect();
+    for (name, number) in words() {
+        let is_newer = NEWER_WORDS.iter().any(|begin| name.starts_with(begin));
+        if !is_newer || headers.contains(&name) {
+            is(&name, number as usize);
+        }
+    }
     for (prefix, name, numbers) in NUMBERS {
         for number in numbers {
             if let Some(name) = name(number) {
@@ -68,7 +103,7 @@ fn assertions(headers: &BTreeSet<&str>) -> String {
 
 #[test]
 fn structures_and_numbers_are_those_of_the_systems_headers() {
-    let needed = uapi::layouts().map(|layout| layout.header).chain([HEADER_OF_NUMBERS]).collect();
+    let needed = uapi::layouts().map(|layout| layout.header).chain(HEADERS_OF_WORDS).collect();
     if !installed(&["cc"]) || !headers(&needed) {
         return;
     }

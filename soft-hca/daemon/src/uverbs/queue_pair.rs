@@ -32,7 +32,7 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         qp_type::RC => {}
         qp_type::UC if limits.has_uc => {}
         qp_type::UD if limits.has_ud => {}
-        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
+        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_SEND | qp_type::XRC_RECV => {
             return Err(Errno::EOPNOTSUPP.because("the device has no queue pairs of this type"));
         }
         _ => return Err(Errno::EINVAL.because("no queue pair has this type")),

@@ -51,7 +51,7 @@ fn words() -> Vec<(String, u32)> {
         };
     }
     all!(
-        words CmEvent EventType Mtu MwType QpState QpType Selectivity WcOpcode WcStatus WrOpcode;
+        words CmEvent EventType Mtu MwType PortState QpState QpType Selectivity WcOpcode WcStatus WrOpcode;
         flags AccessFlags OdpCaps Placement SendFlags WcFlags
     )
 }

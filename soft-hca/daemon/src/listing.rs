@@ -32,7 +32,7 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
                 "link {}/{} state {} physical_state {} layer {}",
                 device.name,
                 port.number,
-                port.state.name(),
+                port.state.short_name().unwrap_or("?"),
                 port.phys_state.name(),
                 port.link_layer
             );

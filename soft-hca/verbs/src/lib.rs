@@ -21,7 +21,7 @@
 //! | `queue_pair` | states and types of queue pairs, what a change of state comes with | |
 //! | `memory` | access to memory | |
 //! | `event` | asynchronous events, and those of the connection manager | and `rdma/rdma_cma.h` |
-//! | `path` | paths | |
+//! | `port` | ports and paths | |
 //! | `error_number` | what a refused call says | `errno.h` |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -33,7 +33,7 @@ mod completion;
 mod error_number;
 mod event;
 mod memory;
-mod path;
+mod port;
 mod queue_pair;
 mod work;
 
@@ -41,7 +41,7 @@ pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};
 pub use memory::{AccessFlags, MwType, OdpCaps};
-pub use path::Mtu;
+pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
 pub use word::{Unknown, list};
 pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
@@ -51,7 +51,7 @@ pub mod numbers {
     pub use crate::completion::{status, wc_flag, wc_opcode};
     pub use crate::event::{cm_event, event};
     pub use crate::memory::{access, mw_type, odp};
-    pub use crate::path::mtu;
+    pub use crate::port::{mtu, port_state};
     pub use crate::queue_pair::{qp_type, state};
     pub use crate::work::{opcode, placement, selectivity, send_flag};
 }

@@ -8,8 +8,8 @@ pub use soft_hca_verbs::numbers::{
     wc_flag, wc_opcode,
 };
 pub use soft_hca_verbs::{
-    AccessFlags, ErrorNumber, EventType, Mtu, QpAttrMask, QpState, QpType, SrqAttrMask, Transition,
-    WrOpcode,
+    AccessFlags, ErrorNumber, EventType, Mtu, PortState, QpAttrMask, QpState, QpType,
+    SrqAttrMask, Transition, WrOpcode,
 };
 
 /// What RoCE adapters put where a completion has the service level: the type of the network that a

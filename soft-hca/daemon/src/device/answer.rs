@@ -77,7 +77,7 @@ impl Port {
             pkey_tbl_len: self.pkeys.len() as u16,
             lid: self.lid,
             sm_lid: self.sm_lid,
-            state: self.state as u8,
+            state: self.state.0 as u8,
             max_mtu: self.max_mtu,
             active_mtu: self.active_mtu(),
             lmc: self.lmc,

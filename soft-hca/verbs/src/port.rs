@@ -1,4 +1,4 @@
-//! Words of paths.
+//! Words of ports and paths.
 
 words! {
     /// Path MTUs (`enum ibv_mtu`).
@@ -16,6 +16,17 @@ impl Mtu {
     pub fn bytes(self) -> u32 {
         128 << self.0.clamp(Self::MTU_256.0, Self::MTU_4096.0)
     }
+}
+
+words! {
+    /// States of ports (`enum ibv_port_state`).
+    PortState, port_state, "IBV_PORT_":
+    NOP = 0,
+    DOWN = 1,
+    INIT = 2,
+    ARMED = 3,
+    ACTIVE = 4,
+    ACTIVE_DEFER = 5,
 }
 
 #[cfg(test)]

@@ -39,6 +39,9 @@ pub struct Header {
     /// The device's GIDs by their index.
     #[serde(default)]
     pub gids: Vec<String>,
+    /// Entries of the largest P_Key table of the fabric's ports; those of RoCE have one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pkeys: u16,
     /// The command that was recorded, if it was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -566,6 +569,14 @@ impl EmptyPolls {
     pub fn duration(&self) -> u64 {
         self.last.saturating_sub(self.first)
     }
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn is_one(value: &u16) -> bool {
+    *value == 1
 }
 
 fn is_zero(value: &u32) -> bool {

@@ -22,6 +22,7 @@
 //! | `memory` | access to memory | |
 //! | `event` | asynchronous events, and those of the connection manager | and `rdma/rdma_cma.h` |
 //! | `port` | ports and paths | |
+//! | `limit` | limits of devices | |
 //! | `error_number` | what a refused call says | `errno.h` |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -32,6 +33,7 @@ mod word;
 mod completion;
 mod error_number;
 mod event;
+mod limit;
 mod memory;
 mod port;
 mod queue_pair;
@@ -40,6 +42,7 @@ mod work;
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};
+pub use limit::DeviceLimit;
 pub use memory::{AccessFlags, MwType, OdpCaps};
 pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};

@@ -8,7 +8,7 @@ pub use soft_hca_verbs::numbers::{
     wc_flag, wc_opcode,
 };
 pub use soft_hca_verbs::{
-    AccessFlags, ErrorNumber, EventType, Mtu, PortState, QpAttrMask, QpState, QpType,
+    AccessFlags, DeviceLimit, ErrorNumber, EventType, Mtu, PortState, QpAttrMask, QpState, QpType,
     SrqAttrMask, Transition, WrOpcode,
 };
 

@@ -42,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
+use soft_hca_verbs::DeviceLimit;
 
 use crate::entry::{Call, Entry, Outcome, SendPosted, What};
 use crate::place::Place;
@@ -148,6 +149,12 @@ impl Checker {
         Self { lacks_atomics, ..self }
     }
 
+    /// The same of a run whose ports have P_Key tables of so many entries, and not of one.
+    pub fn with_pkeys(mut self, pkeys: u16) -> Self {
+        self.queues.pkeys = pkeys;
+        self
+    }
+
     /// Another entry.
     pub fn entry(&mut self, entry: &Entry) {
         match &entry.what {
@@ -248,10 +255,11 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
             _ => None,
         })
     };
+    // Others of a call's limits are the specification's, or a port's.
+    DeviceLimit::of(reason)?;
     let what = match (number("asked for"), number("limit")) {
         (Some(asked), Some(limit)) => format!("{error}: {reason}: {asked} of {limit}"),
-        _ if reason.starts_with("the device has no ") => format!("{error}: {reason}"),
-        _ => return None,
+        _ => format!("{error}: {reason}"),
     };
     Some(Found {
         rule: Rule::Refused,

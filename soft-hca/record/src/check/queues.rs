@@ -63,6 +63,8 @@ pub(super) struct Queues {
     qps: BTreeMap<u32, QueuePair>,
     cqs: HashMap<u32, CompletionQueue>,
     srqs: HashMap<u32, Shared>,
+    /// Entries of the largest P_Key table of the ports; 0 for one.
+    pub pkeys: u16,
     hook: hook::Seen,
     /// Findings by what processes have polled, which do not count if their polls are not seen.
     held: BTreeMap<u32, Vec<Found>>,
@@ -266,8 +268,10 @@ impl Queues {
     fn modify_qp(&mut self, here: &mut Here<'_>, call: &Call) {
         let Some(number) = qp(&call.args, "qp") else { return };
         let index = arguments::number(&call.args, "pkey_index");
-        if let Some(index) = index.filter(|index| *index > 0) {
-            let what = format!("pkey_index {index} was set, and a port has one P_Key");
+        let pkeys = self.pkeys.max(1);
+        if let Some(index) = index.filter(|index| *index >= pkeys.into()) {
+            let has = if pkeys == 1 { "one P_Key".into() } else { format!("{pkeys} P_Keys") };
+            let what = format!("pkey_index {index} was set, and a port has {has}");
             here.finds(Rule::PkeyIndex, format!("qp {number}"), what);
         }
         if let Some(qp) = self.qps.get_mut(&number) {

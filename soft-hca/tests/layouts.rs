@@ -68,50 +68,70 @@ fn is_in_header(layout: &Layout) -> bool {
     layout.name != NEWER.0 || text().is_ok_and(|text| text.contains(NEWER.1))
 }
 
-/// A program that can be compiled if all is as we have it.
-fn assertions(headers: &BTreeSet<&str>) -> String {
-    let mut text = String::from("#include <stddef.h>\n");
-    headers.iter().for_each(|header| writeln!(text, "#include <{header}>").unwrap());
-    let mut is = |what: &str, value: usize| {
-        writeln!(text, "_Static_assert({what} == {value}, \"{what} is {value} here\");").unwrap();
-    };
+/// A program that can be compiled if all that it asserts is so.
+struct Assertions(String);
+
+impl Assertions {
+    fn new(headers: &BTreeSet<&str>) -> Self {
+        let mut text = String::from("#include <stddef.h>\n");
+        headers.iter().for_each(|header| writeln!(text, "#include <{header}>").unwrap());
+        Self(text)
+    }
+
+    fn is(&mut self, what: &str, value: usize) {
+        writeln!(self.0, "_Static_assert({what} == {value}, \"{what} is {value} here\");").unwrap();
+    }
+
+    /// Checks that the compiler finds all of it true.
+    fn hold(self) {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]);
+        let mut compiler = compiler.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        compiler.stdin.take().unwrap().write_all(self.0.as_bytes()).unwrap();
+        let output = compiler.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn structures_and_numbers_are_those_of_the_systems_headers() {
+    let needed = uapi::layouts().map(|layout| layout.header).collect();
+    if !installed(&["cc"]) || !headers(&needed) {
+        return;
+    }
+    let mut text = Assertions::new(&needed);
     for layout in uapi::layouts().filter(|layout| is_in_header(layout)) {
-        is(&format!("sizeof({})", layout.name), layout.size);
+        text.is(&format!("sizeof({})", layout.name), layout.size);
         for (field, offset) in layout.fields.iter().filter(|(field, _)| !field.starts_with('_')) {
             let field = field.trim_start_matches("r#");
-            is(&format!("offsetof({}, {field})", layout.name), *offset);
-        }
-    }
-    let headers = HEADERS_OF_WORDS.map(|header| Path::new("/usr/include").join(header));
-    let headers: String =
-        headers.iter().map(|header| fs::read_to_string(header).unwrap()).collect();
-    for (name, number) in words() {
-        let is_newer = NEWER_WORDS.iter().any(|begin| name.starts_with(begin));
-        if !is_newer || headers.contains(&name) {
-            is(&name, number as usize);
+            text.is(&format!("offsetof({}, {field})", layout.name), *offset);
         }
     }
     for (prefix, name, numbers) in NUMBERS {
         for number in numbers {
             if let Some(name) = name(number) {
-                is(&format!("{prefix}{name}"), number as usize);
+                text.is(&format!("{prefix}{name}"), number as usize);
             }
         }
     }
-    text
+    text.hold();
 }
 
+/// They are in another program: `rdma/rdma_cma.h` does not go with the kernel's header of the same names.
 #[test]
-fn structures_and_numbers_are_those_of_the_systems_headers() {
-    let needed = uapi::layouts().map(|layout| layout.header).chain(HEADERS_OF_WORDS).collect();
+fn words_are_those_of_rdma_cores_headers() {
+    let needed = BTreeSet::from(HEADERS_OF_WORDS);
     if !installed(&["cc"]) || !headers(&needed) {
         return;
     }
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]);
-    let mut compiler = compiler.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let text = assertions(&needed);
-    compiler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = compiler.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |header| fs::read_to_string(Path::new("/usr/include").join(header)).unwrap();
+    let known: String = HEADERS_OF_WORDS.into_iter().map(read).collect();
+    let mut text = Assertions::new(&needed);
+    for (name, number) in words() {
+        let is_newer = NEWER_WORDS.iter().any(|begin| name.starts_with(begin));
+        if !is_newer || known.contains(&name) {
+            text.is(&name, number as usize);
+        }
+    }
+    text.hold();
 }

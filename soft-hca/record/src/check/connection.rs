@@ -52,10 +52,8 @@ impl Connections {
                     self.received.insert(pair.process, entry.t);
                 }
             }
-            What::SendPosted(posted) => {
-                if posted.opcode.takes_receive() {
-                    found.extend(self.sends(posted.qp));
-                }
+            What::SendPosted(posted) if posted.opcode.takes_receive() => {
+                found.extend(self.sends(posted.qp));
             }
             What::ProcessEnded { .. } => {
                 self.pairs.retain(|_, pair| pair.process != entry.process);

@@ -44,8 +44,12 @@ fn an_index_into_the_table_of_p_keys() {
         run.entries().iter().for_each(|entry| checker.entry(entry));
         checker.end().iter().map(|found| found.rule).collect::<Vec<_>>()
     };
-    assert_eq!([rules(0, 1), rules(0, 16), rules(1, 16), rules(15, 16)], [const { Vec::new() }; 4]);
-    assert_eq!([rules(1, 1), rules(16, 16)], [const { Rule::PkeyIndex }; 2].map(|rule| vec![rule]));
+    for (index, pkeys) in [(0, 1), (0, 16), (1, 16), (15, 16)] {
+        assert_eq!(rules(index, pkeys), [], "{index} of {pkeys}");
+    }
+    for (index, pkeys) in [(1, 1), (16, 16)] {
+        assert_eq!(rules(index, pkeys), [Rule::PkeyIndex], "{index} of {pkeys}");
+    }
 }
 
 /// A limit is an adapter's if it is one that adapters have: fields and tables have limits, too.
@@ -75,7 +79,7 @@ fn what_is_refused_is_the_adapters_if_it_has_such_a_limit() {
         "the device has no port with this number",
         "srq_limit is more than the queue has room for",
     ] {
-        assert_eq!(found(other, values()), [const { String::new() }; 0], "{other}");
+        assert!(found(other, values()).is_empty(), "{other}");
     }
 }
 

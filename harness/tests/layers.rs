@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::tree::{files, top};
 
 /// Uses that go up in a table: they are known, and no others come.
-const EXCEPTIONS: [(&str, &str, &str); 2] = [
-    // States in the values of an error have names.
-    ("core", "errno", "uapi"),
+const EXCEPTIONS: [(&str, &str, &str); 1] = [
     // The daemon's part of the data path wakes the link's thread, whose part asks the daemon's.
     ("daemon", "env", "link"),
 ];

@@ -58,7 +58,7 @@ pub fn run(options: &Options, limit: Option<u64>, findings: &Findings) -> Result
 /// The same of a run that was recorded.
 pub fn file(file: &Path, findings: &Findings) -> Result<u8, Error> {
     let (header, entries) = show::read(file)?;
-    let mut watcher = Watcher::new(header.like);
+    let mut watcher = Watcher::new(header.like, header.pkeys);
     entries.iter().for_each(|entry| watcher.entry(entry));
     let explained =
         [format!("soft-hca explain {}", word(file.as_os_str().to_string_lossy().into()))];
@@ -99,11 +99,11 @@ struct Seen {
 }
 
 impl Watcher {
-    /// A watcher of a run; its device may have the limits of an adapter.
-    pub fn new(adapter: Option<String>) -> Self {
+    /// A watcher of a run; its device may have the limits of an adapter, and its ports so many P_Keys.
+    pub fn new(adapter: Option<String>, pkeys: u16) -> Self {
         let profile = adapter.as_deref().and_then(like::profile);
         let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
-        let checker = Checker::like(adapter).without_atomics(lacks_atomics);
+        let checker = Checker::like(adapter).without_atomics(lacks_atomics).with_pkeys(pkeys);
         Self { checker, ..Self::default() }
     }
 

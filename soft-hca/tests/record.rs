@@ -11,6 +11,7 @@ use soft_hca_record::entry::{
     Completion, Direction, Executed, Outcome, Packet, PacketNote, Polled, ReceiveQueue, Seen, What,
 };
 use soft_hca_record::{Entry, Reader};
+use soft_hca_verbs::{EventType, WcOpcode, WcStatus};
 
 use programs::hosts::Hosts;
 use programs::place::Place;
@@ -107,7 +108,7 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
             .collect();
         assert_eq!(executed.len(), 5);
         for executed in executed {
-            assert_eq!((&executed.status[..], executed.length), ("IBV_WC_SUCCESS", 4096));
+            assert_eq!((executed.status, executed.length), (WcStatus::SUCCESS, 4096));
             // Each has met a receive that the other side has posted.
             let met = executed.receive.unwrap();
             assert_ne!(met.process, side);
@@ -124,8 +125,8 @@ fn a_run_is_recorded_from_the_first_call_to_the_last() {
                 _ => None,
             })
             .collect();
-        let count = |opcode: &str| completions.iter().filter(|one| one.opcode == opcode).count();
-        assert_eq!((count("IBV_WC_SEND"), count("IBV_WC_RECV")), (5, 5));
+        let count = |opcode| completions.iter().filter(|one| one.opcode == opcode).count();
+        assert_eq!((count(WcOpcode::SEND), count(WcOpcode::RECV)), (5, 5));
         assert!(matches!(of(side).next_back().unwrap().what, What::ProcessEnded { .. }));
     }
     let text = said(&place, &["show", "--commands", "first.shr"]);
@@ -387,9 +388,12 @@ fn ports_and_devices_are_on_record() {
         What::AsyncEvent { event, element: None, place: Some(place) } => Some((event, place)),
         _ => None,
     });
-    let of = |event: &str, place: &str| (format!("IBV_EVENT_{event}"), place.to_owned());
     let port = "port 1 of rxe0";
-    let expected = [of("PORT_ERR", port), of("PORT_ACTIVE", port), of("DEVICE_FATAL", "rxe0")];
+    let expected = [
+        (EventType::PORT_ERR, port.to_owned()),
+        (EventType::PORT_ACTIVE, port.to_owned()),
+        (EventType::DEVICE_FATAL, "rxe0".to_owned()),
+    ];
     assert_eq!(events.collect::<Vec<_>>(), expected);
     place.end(keeper);
 }

@@ -13,13 +13,10 @@ use soft_hca_record::entry::{
 use soft_hca_record::requests::{Request, requests};
 use soft_hca_record::value::{Name, Value};
 use soft_hca_record::{Header, Reader};
+use soft_hca_verbs::{AccessFlags, SendFlags, WcStatus};
 
 use crate::error::Error;
 use crate::verdict::{Verdict, wrong};
-
-const SUCCESS: &str = "IBV_WC_SUCCESS";
-/// The flags of a send that completes visibly.
-pub const SIGNALED: &str = "IBV_SEND_SIGNALED";
 
 /// What a student's program and its peer did. Entries are named by their index.
 #[derive(Debug)]
@@ -213,7 +210,7 @@ impl Run {
         self.is_executed((index, posted))?;
         let request = self.request(index);
         let Some(completion) = request.completion else {
-            if posted.flags.iter().any(|flag| flag == SIGNALED) {
+            if posted.flags.contains(SendFlags::SIGNALED) {
                 return wrong("the send has no completion", request.entries());
             }
             return wrong(
@@ -240,7 +237,7 @@ impl Run {
             let what = format!("the {} was posted, and not executed{why}", posted.opcode);
             return wrong(what, request.entries());
         };
-        if executed.status != SUCCESS {
+        if executed.status != WcStatus::SUCCESS {
             return self.failure(at, executed);
         }
         Ok(())
@@ -307,9 +304,9 @@ impl Run {
     /// A call was not refused.
     pub fn is_done(&self, (index, call): At<'_, Call>) -> Verdict {
         match &call.result {
-            Outcome::Refused { errno, reason, .. } => {
+            Outcome::Refused { error, reason, .. } => {
                 let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-                wrong(format!("{} is refused with {errno}{why}", call.name), [index])
+                wrong(format!("{} is refused with {error}{why}", call.name), [index])
             }
             Outcome::Done(_) => Ok(()),
         }
@@ -322,7 +319,9 @@ impl Run {
         let died = died.flatten().unwrap_or(self.entries.len());
         for (index, entry) in self.entries.iter().enumerate() {
             match &entry.what {
-                What::Executed(executed) if executed.status != SUCCESS && index < died => {
+                What::Executed(executed)
+                    if executed.status != WcStatus::SUCCESS && index < died =>
+                {
                     self.failure(index, executed)?;
                 }
                 What::Call(call) if entry.process == process => self.is_done((index, call))?,
@@ -333,10 +332,9 @@ impl Run {
     }
 }
 
-/// The words of a call's argument that has flags, such as `access`.
-pub fn flags<'c>(call: &'c Call, name: &str) -> Vec<&'c str> {
-    let text = arguments::text(&call.args, name).unwrap_or_default();
-    text.split('|').filter(|word| !word.is_empty() && *word != "0").collect()
+/// What a registration allows.
+pub fn access(call: &Call) -> AccessFlags {
+    arguments::word(&call.args, "access").unwrap_or_default()
 }
 
 /// What a call has given under a name.

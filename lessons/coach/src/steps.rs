@@ -7,9 +7,6 @@ use soft_hca_record::entry::{Completion, SendPosted, What};
 
 use crate::facts::Run;
 
-/// The opcodes of receives' completions begin so.
-const RECEIVED: &str = "IBV_WC_RECV";
-
 /// One step, with the index of its entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'r> {
@@ -58,5 +55,5 @@ pub fn steps(run: &Run, process: u32) -> Vec<Step<'_>> {
 
 /// Whether it is a receive's.
 pub fn is_received(completion: &Completion) -> bool {
-    completion.opcode.starts_with(RECEIVED)
+    completion.opcode.is_receive()
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use soft_hca_verbs::ErrorNumber;
+
 mod values;
 
 pub use values::{Label, Values};
@@ -65,27 +67,25 @@ impl PartialEq for Errno {
 
 impl Eq for Errno {}
 
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ErrorNumber(self.number).fmt(f)
+    }
+}
+
 macro_rules! errnos {
     ($($name:ident),* $(,)?) => {
         impl Errno {
             $(
                 #[doc = concat!("`", stringify!($name), "`")]
-                pub const $name: Errno = Errno::new(libc::$name);
+                pub const $name: Errno = Errno::new(ErrorNumber::$name.0);
             )*
 
-            /// The names of all that are known.
+            /// The names of all that commands are refused with.
             #[cfg(test)]
             const NAMES: &[&'static str] = &[$( stringify!($name) ),*];
         }
 
-        impl fmt::Debug for Errno {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.number {
-                    $( libc::$name => f.write_str(stringify!($name)), )*
-                    other => write!(f, "errno {other}"),
-                }
-            }
-        }
     };
 }
 

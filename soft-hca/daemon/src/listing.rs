@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::rpc::FileKind;
-use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_core::uapi::verbs::{QpState, QpType};
 
 use crate::counters::PortCounts;
 use crate::fabric::Fabric;
@@ -32,7 +32,7 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
                 "link {}/{} state {} physical_state {} layer {}",
                 device.name,
                 port.number,
-                port.state.name(),
+                port.state.short_name().unwrap_or("?"),
                 port.phys_state.name(),
                 port.link_layer
             );
@@ -65,12 +65,12 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
     }
     for i in fabric.qps.taken() {
         let qp = &fabric.arena.qps[i];
-        let state = state::name(qp.state.load(Acquire)).unwrap_or("?");
+        let state = QpState(qp.state.load(Acquire)).short_name().unwrap_or("?");
         let _ = write!(
             out,
             "qp lqpn {} type {} state {state}",
             qp.live.load(Acquire),
-            qp_type::name(qp.qp_type.load(Acquire)).unwrap_or("?"),
+            QpType(qp.qp_type.load(Acquire)).short_name().unwrap_or("?"),
         );
         if qp.dest_qpn.load(Acquire) != 0 {
             let _ = write!(out, " rqpn {}", qp.dest_qpn.load(Acquire));

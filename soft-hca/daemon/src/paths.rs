@@ -9,12 +9,12 @@ use soft_hca_core::arena::port_counters::octets;
 use soft_hca_core::engine::{Async, Env, Route};
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
-use soft_hca_core::uapi::verbs::{qp_type, state};
+use soft_hca_core::uapi::verbs::{PortState, qp_type, state};
 use soft_hca_roce::wire::bth::{Bth, DEFAULT_PKEY};
 use soft_hca_roce::wire::ip::{self, GRH_BYTES};
 use soft_hca_roce::wire::packet::ICRC_BYTES;
 
-use crate::device::{Device, GidTable, LinkLayer, PhysState, Port, PortState};
+use crate::device::{Device, GidTable, LinkLayer, PhysState, Port};
 use crate::fabric::{Fabric, GONE};
 use crate::migration::{Event, Outcome, State};
 use crate::objects::{Path, QpObject};
@@ -218,8 +218,8 @@ impl Fabric {
     ) -> Result<Option<Arc<Device>>> {
         let device = self.devices.get_mut(device).ok_or(Errno::ENODEV)?;
         let (state, phys_state) = match is_up {
-            true => (PortState::Active, PhysState::LinkUp),
-            false => (PortState::Down, PhysState::Polling),
+            true => (PortState::ACTIVE, PhysState::LinkUp),
+            false => (PortState::DOWN, PhysState::Polling),
         };
         if device.port(number)?.state == state {
             return Ok(None);

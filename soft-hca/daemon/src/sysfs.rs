@@ -80,8 +80,7 @@ fn trees(dir: &Path) -> impl Iterator<Item = PathBuf> {
 pub(crate) fn port_changed(dir: &Path, device: &Device, number: u8) {
     let Ok(port) = device.port(number) else { return };
     for (_, port_dir) in port_dirs(dir, device, number) {
-        let texts =
-            [("state", port.state.to_string()), ("phys_state", port.phys_state.to_string())];
+        let texts = [("state", state(port)), ("phys_state", port.phys_state.to_string())];
         if let Err(error) = files(&port_dir, texts) {
             tracing::warn!("cannot write the state of port {number}: {error}");
         }
@@ -165,7 +164,7 @@ fn write_device(dir: &Path, device: &Device) -> io::Result<()> {
 fn write_port(device: &Path, port: &Port) -> io::Result<()> {
     let dir = device.join("ports").join(port.number.to_string());
     let state = [
-        ("state", port.state.to_string()),
+        ("state", state(port)),
         ("phys_state", port.phys_state.to_string()),
         ("rate", port.rate()),
         ("lid", format!("{:#x}", port.lid)),
@@ -211,6 +210,11 @@ fn write_gids(port: &Path, table: &GidTable) -> io::Result<()> {
 pub fn hex_groups(bytes: &[u8]) -> String {
     let group = |pair: &[u8]| pair.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(2).map(group).collect::<Vec<_>>().join(":")
+}
+
+/// A port's state as the kernel writes it.
+fn state(port: &Port) -> String {
+    format!("{}: {}", port.state.0, port.state.short_name().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use soft_hca_core::arena::{Channel, Cq, Qp};
 use soft_hca_core::uapi::rxe::SendWqe;
-use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, state};
+use soft_hca_core::uapi::verbs::{QpState, opcode, qp_type, send_flag, state};
 
 use crate::fabric::Fabric;
 use crate::threads::Threads;
@@ -403,7 +403,7 @@ impl Look<'_> {
                     "see there",
                 ),
                 (2, Some(peer)) => {
-                    let name = state::name(peer.state.load(Acquire)).unwrap_or("?");
+                    let name = QpState(peer.state.load(Acquire)).short_name().unwrap_or("?");
                     (
                         format!(
                             "its peer, qp {dest}{peers}, does not answer: it is in state {name}"

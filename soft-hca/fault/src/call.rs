@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use soft_hca_verbs::{ErrorNumber, WcStatus};
+
 use super::Error;
-use super::names::{ErrorNumber, Status, like, question};
+use super::names::{self, like, question};
 use super::packet::Direction;
 use super::spec::{Number, Spec};
 use super::trigger::Trigger;
@@ -49,7 +51,7 @@ pub(crate) enum End {
 /// What happens to a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionFault {
-    pub status: Status,
+    pub status: WcStatus,
     /// Only those of send work requests, or of receives.
     pub direction: Option<Direction>,
     pub scope: Scope,
@@ -111,7 +113,8 @@ impl CallFault {
         let kill = spec.word("kill")?;
         let skip = spec.word("skip")?;
         let delay = spec.value("delay", Duration::WANTED)?;
-        let errno = spec.named("errno", ErrorNumber::WANTED, ErrorNumber::names)?;
+        let errno =
+            spec.named("errno", names::ERROR_NUMBER, names::error_number, names::error_numbers)?;
         let scope = Scope::take(&mut spec)?;
         spec.end(what, CALL_KEYS)?;
         let end = match errno {
@@ -133,11 +136,11 @@ impl CallFault {
 
 impl CompletionFault {
     pub(super) fn of(mut spec: Spec<'_>) -> Result<Self, Error> {
-        let status = spec.named("status", Status::WANTED, Status::names)?;
+        let status = spec.named("status", names::STATUS, WcStatus::named, names::statuses)?;
         let direction = Direction::take(&mut spec)?;
         let scope = Scope::take(&mut spec)?;
         spec.end(COMPLETION, COMPLETION_KEYS)?;
-        let wanted = Status::WANTED;
+        let wanted = names::STATUS;
         let status = status.ok_or(Error::Missing { what: COMPLETION, key: "status", wanted })?;
         Ok(Self { status, direction, scope })
     }
@@ -154,7 +157,10 @@ impl fmt::Display for CallFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = match self.end {
             End::Done => None,
-            End::Failure(errno) => Some(format!("errno={errno}")),
+            End::Failure(errno) => Some(match errno.name() {
+                Some(name) => format!("errno={name}"),
+                None => format!("errno={}", errno.0),
+            }),
             End::Kill => Some("kill".to_string()),
             End::Skip => Some("skip".to_string()),
         };

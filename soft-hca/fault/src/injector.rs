@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time;
 
+use soft_hca_verbs::{ErrorNumber, WcStatus};
+
 use super::Plan;
 use super::call::{CallFault, CompletionFault, End, Scope};
 use super::device::{At, DeviceFault};
-use super::names::{ErrorNumber, Status};
 use super::packet::Direction;
 use super::random::Random;
 use super::trigger::Counting;
@@ -141,7 +142,7 @@ impl Injector {
 
     /// The status with which a completion is seen, if not its own, and the specification that asks
     /// for it.
-    pub fn completion(&mut self, qpn: u32, is_receive: bool) -> Option<(Status, String)> {
+    pub fn completion(&mut self, qpn: u32, is_receive: bool) -> Option<(WcStatus, String)> {
         let direction = if is_receive { Direction::Receive } else { Direction::Send };
         let mut status = None;
         for (fault, counts) in &mut self.completions {
@@ -233,7 +234,7 @@ mod tests {
         let mut both = injector("rdma_connect:5ms rdma_connect:1ms,EIO rdma_connect:kill");
         let action = both.call(CONNECT, None);
         assert_eq!(action.delay, Some(time::Duration::from_millis(6)));
-        assert_eq!((action.kill, action.failure), (false, Some(ErrorNumber(libc::EIO))));
+        assert_eq!((action.kill, action.failure), (false, Some(ErrorNumber::EIO)));
         assert_eq!(action.outcome(), "EIO");
         let specs = "rdma_connect:delay=5ms rdma_connect:errno=EIO,delay=1ms rdma_connect:kill";
         assert_eq!(action.specs, specs);
@@ -246,7 +247,7 @@ mod tests {
     fn completions_have_a_direction() {
         let mut one = injector("completion:status=WR_FLUSH_ERR,dir=receive,nth=2");
         let mut polled = || one.completion(17, true).map(|(status, _)| status);
-        assert_eq!([(); 3].map(|()| polled()), [None, Some(Status(5)), None]);
+        assert_eq!([(); 3].map(|()| polled()), [None, Some(WcStatus::WR_FLUSH_ERR), None]);
         assert_eq!(one.completion(17, false), None);
     }
 

@@ -16,7 +16,7 @@
 //! | `injector` | what becomes of each of them |
 //! | `happened` | what is told of it |
 //! | `verbs` | the calls, and how each reports a failure |
-//! | `names` | error numbers and statuses |
+//! | `names` | error numbers and statuses by their names |
 //! | `value` | probabilities and durations |
 //! | `random` | the numbers that a seed determines |
 
@@ -44,7 +44,6 @@ use std::str::FromStr;
 pub use device::DeviceFault;
 pub use happened::Happened;
 pub use injector::{Action, Injector};
-pub use names::{ErrorNumber, Status};
 pub use packet::{Destination, Direction, Kind, PacketFault};
 pub use random::Random;
 pub use trigger::Counting;

@@ -116,10 +116,11 @@ impl<'t> Spec<'t> {
     }
 
     /// Takes the value of a key that is a name in capital letters; the key may be left out.
-    pub(super) fn named<T: FromStr, N: AsRef<str>, I: Iterator<Item = N>>(
+    pub(super) fn named<T, I: Iterator<Item = &'static str>>(
         &mut self,
         key: &'static str,
         wanted: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
         names: impl Fn() -> I,
     ) -> Result<Option<T>, Error> {
         let value = self.only(key, |part| match part.0 {
@@ -130,7 +131,7 @@ impl<'t> Spec<'t> {
             let like = question(&like(value, names()));
             Error::Name { key, value: value.into(), wanted, like }
         };
-        value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
+        value.map(|value| parse(value).ok_or_else(|| wrong(value))).transpose()
     }
 
     /// That every part was taken.

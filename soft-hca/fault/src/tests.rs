@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::opcode::Service;
+use soft_hca_verbs::{ErrorNumber, WcStatus};
 
 use super::call::{End, Scope};
 use super::device::At;
@@ -355,7 +356,7 @@ fn device_fault() -> impl Strategy<Value = DeviceFault> {
 fn completion_fault() -> impl Strategy<Value = CompletionFault> {
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
     (0u32..22, proptest::option::of(direction), scope(true)).prop_map(
-        |(status, direction, scope)| CompletionFault { status: Status(status), direction, scope },
+        |(status, direction, scope)| CompletionFault { status: WcStatus(status), direction, scope },
     )
 }
 

@@ -1,5 +1,7 @@
 //! A call's arguments and results by what they are called.
 
+use std::str::FromStr;
+
 use crate::value::{Name, Named, Value};
 
 /// The value that is called so.
@@ -53,6 +55,11 @@ pub fn number(values: &[Named], wanted: &str) -> Option<u64> {
         Value::Number(number) => u64::try_from(*number).ok(),
         _ => None,
     }
+}
+
+/// The word of the verbs that it is, or their flags.
+pub fn word<W: FromStr>(values: &[Named], wanted: &str) -> Option<W> {
+    text(values, wanted)?.parse().ok()
 }
 
 /// Its words.

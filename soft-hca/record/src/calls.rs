@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use soft_hca_verbs::CmEvent;
+
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::place::Place;
 
@@ -54,8 +56,8 @@ pub(crate) fn beneath(entries: &[Entry]) -> HashMap<usize, Vec<usize>> {
     of_call.collect()
 }
 
-/// The names of events that the program gets otherwise than the library; see [`Made::event`].
-pub(crate) fn fetched(entries: &[Entry]) -> HashMap<usize, String> {
+/// Events that the program gets otherwise than the library; see [`Made::event`].
+pub(crate) fn fetched(entries: &[Entry]) -> HashMap<usize, CmEvent> {
     let calls = made(entries);
     let renamed = calls.iter().filter_map(|call| {
         let fetched = call.event(entries)?;
@@ -152,8 +154,8 @@ impl Made {
         });
         let mut event = events.last()?;
         let accepts = self.commands(entries).any(|call| call.name == "rdma_accept");
-        if event.event == "RDMA_CM_EVENT_CONNECT_RESPONSE" && accepts {
-            event.event = "RDMA_CM_EVENT_ESTABLISHED".into();
+        if event.event == CmEvent::CONNECT_RESPONSE && accepts {
+            event.event = CmEvent::ESTABLISHED;
         }
         Some(event)
     }
@@ -240,8 +242,8 @@ mod tests {
         let entries = run.entries();
         let events =
             made(entries).iter().map(|call| call.event(entries).unwrap().event).collect::<Vec<_>>();
-        assert_eq!(events, ["RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED"]);
-        assert_eq!(fetched(entries), HashMap::from([(0, "RDMA_CM_EVENT_ESTABLISHED".to_owned())]));
+        assert_eq!(events, [CmEvent::ESTABLISHED, CmEvent::DISCONNECTED]);
+        assert_eq!(fetched(entries), HashMap::from([(0, CmEvent::ESTABLISHED)]));
         assert_eq!(fetched(&apart(entries)), HashMap::new());
     }
 }

@@ -1,8 +1,14 @@
 //! What a line of a record can say.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use soft_hca_verbs::{
+    CmEvent, ErrorNumber, EventType, Placement, Selectivity, SendFlags, WcOpcode, WcStatus,
+    WrOpcode,
+};
 
 use crate::place::Site;
 use crate::reason::Reason;
@@ -33,6 +39,9 @@ pub struct Header {
     /// The device's GIDs by their index.
     #[serde(default)]
     pub gids: Vec<String>,
+    /// Entries of the largest P_Key table of the fabric's ports; those of RoCE have one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pkeys: u16,
     /// The command that was recorded, if it was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -110,8 +119,8 @@ pub enum What {
     ConnectionEvent(ConnectionEvent),
     /// An asynchronous event has been raised.
     AsyncEvent {
-        /// Such as `IBV_EVENT_QP_FATAL`.
-        event: String,
+        /// Which.
+        event: EventType,
         /// The object that it is about, if it is about one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         element: Option<Name>,
@@ -213,10 +222,9 @@ pub enum Outcome {
     Done(Vec<Named>),
     /// It was refused.
     Refused {
-        /// The error's name, such as `EINVAL`.
-        errno: String,
-        /// Its number.
-        number: i32,
+        /// The error. In JSON its name as `errno` and its number as `number`.
+        #[serde(flatten)]
+        error: Failure,
         /// Which check has failed, in a few words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -227,11 +235,84 @@ pub enum Outcome {
     },
 }
 
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "FailureMembers", try_from = "FailureMembers")]
+pub enum Failure {
+    /// With an error number.
+    Error(ErrorNumber),
+    /// A fault has given a completion that it brings another status.
+    Completion(WcStatus),
+    /// A fault has killed its process, with SIGKILL.
+    Killed,
+}
+
+/// As JSON has it: the number is 0 if it is no error number.
+#[derive(Serialize, Deserialize)]
+struct FailureMembers {
+    errno: String,
+    number: i32,
+}
+
+const KILLED: &str = "SIGKILL";
+
+impl From<Failure> for FailureMembers {
+    fn from(failure: Failure) -> Self {
+        let number = failure.number();
+        Self { errno: failure.to_string(), number }
+    }
+}
+
+impl TryFrom<FailureMembers> for Failure {
+    type Error = soft_hca_verbs::Unknown;
+
+    fn try_from(members: FailureMembers) -> Result<Self, soft_hca_verbs::Unknown> {
+        match members.number {
+            0 => members.errno.parse(),
+            number => Ok(Self::Error(ErrorNumber(number))),
+        }
+    }
+}
+
+/// The error, the completion's status or the signal by its name.
+impl FromStr for Failure {
+    type Err = soft_hca_verbs::Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == KILLED {
+            return Ok(Self::Killed);
+        }
+        let status =
+            WcStatus::named(text).filter(|_| text.starts_with("IBV_")).map(Self::Completion);
+        status.map_or_else(|| text.parse().map(Self::Error), Ok)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Completion(status) => status.fmt(f),
+            Self::Killed => f.pad(KILLED),
+        }
+    }
+}
+
+impl Failure {
+    /// The error number; 0 if it has none.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Error(error) => error.0,
+            Self::Completion(_) | Self::Killed => 0,
+        }
+    }
+}
+
 /// An event of the connection manager, as a program takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionEvent {
-    /// Such as `RDMA_CM_EVENT_ESTABLISHED`.
-    pub event: String,
+    /// Which.
+    pub event: CmEvent,
     /// The id that it is about.
     pub id: u32,
     /// For a connection request the id that it has come to; `id` is the new one.
@@ -269,10 +350,11 @@ pub struct Remote {
 /// What an RDMA FLUSH guarantees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flush {
-    /// Placement types, such as `IBV_FLUSH_GLOBAL`.
-    pub placement: Vec<String>,
-    /// Selectivity level: `IBV_FLUSH_RANGE` or `IBV_FLUSH_MR`.
-    pub selectivity: String,
+    /// For what.
+    #[serde(with = "soft_hca_verbs::list")]
+    pub placement: Placement,
+    /// Of which memory.
+    pub selectivity: Selectivity,
 }
 
 /// Where a datagram goes.
@@ -293,10 +375,11 @@ pub struct SendPosted {
     pub qp: u32,
     /// The program's name for it.
     pub wr_id: u64,
-    /// Such as `IBV_WR_SEND`.
-    pub opcode: String,
-    /// Such as `IBV_SEND_SIGNALED`.
-    pub flags: Vec<String>,
+    /// What it does.
+    pub opcode: WrOpcode,
+    /// How.
+    #[serde(with = "soft_hca_verbs::list")]
+    pub flags: SendFlags,
     /// Bytes of the message.
     pub length: u64,
     /// The memory that it is sent from or read into; empty for inline data.
@@ -368,12 +451,12 @@ pub struct Executed {
     pub qp: u32,
     /// The program's name for it.
     pub wr_id: u64,
-    /// Such as `IBV_WR_SEND`.
-    pub opcode: String,
+    /// What it does.
+    pub opcode: WrOpcode,
     /// Bytes that were moved; 0 if it has failed.
     pub length: u64,
-    /// Such as `IBV_WC_SUCCESS`.
-    pub status: String,
+    /// How it has ended.
+    pub status: WcStatus,
     /// The receive that has taken the message, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<MatchedReceive>,
@@ -402,10 +485,10 @@ pub struct Completion {
     pub qp: u32,
     /// The work request.
     pub wr_id: u64,
-    /// Such as `IBV_WC_RECV`; means nothing unless the status is success.
-    pub opcode: String,
-    /// Such as `IBV_WC_SUCCESS`.
-    pub status: String,
+    /// Of what; means nothing unless the status is success.
+    pub opcode: WcOpcode,
+    /// How it has ended.
+    pub status: WcStatus,
     /// Bytes.
     pub length: u32,
     /// Immediate data, in host byte order.
@@ -486,6 +569,14 @@ impl EmptyPolls {
     pub fn duration(&self) -> u64 {
         self.last.saturating_sub(self.first)
     }
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn is_one(value: &u16) -> bool {
+    *value == 1
 }
 
 fn is_zero(value: &u32) -> bool {

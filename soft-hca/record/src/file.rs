@@ -154,8 +154,11 @@ pub(crate) mod samples {
 
 #[cfg(test)]
 mod tests {
+    use soft_hca_verbs::{ErrorNumber, WcStatus};
+
     use super::samples::SAMPLE;
     use super::*;
+    use crate::entry::{Failure, Outcome};
 
     #[test]
     fn a_record_is_written_as_it_was_read() {
@@ -169,6 +172,22 @@ mod tests {
             writer.write(&entry).unwrap();
         }
         assert_eq!(String::from_utf8(written).unwrap(), SAMPLE);
+    }
+
+    /// What is no error number has the number 0; what has no name has its number.
+    #[test]
+    fn a_call_fails_as_the_file_says() {
+        for (errno, number, failure) in [
+            ("EINVAL", 22, Failure::Error(ErrorNumber::EINVAL)),
+            ("errno 200", 200, Failure::Error(ErrorNumber(200))),
+            ("IBV_WC_WR_FLUSH_ERR", 0, Failure::Completion(WcStatus::WR_FLUSH_ERR)),
+            ("SIGKILL", 0, Failure::Killed),
+        ] {
+            let text = format!(r#"{{"refused":{{"errno":"{errno}","number":{number}}}}}"#);
+            let refused = Outcome::Refused { error: failure, reason: None, values: Vec::new() };
+            assert_eq!(serde_json::to_string(&refused).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), refused);
+        }
     }
 
     #[test]

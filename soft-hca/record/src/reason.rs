@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use soft_hca_roce::wire::headers::rnr_delay;
+use soft_hca_verbs::{AccessFlags, QpState, WcStatus};
 
 use crate::text::duration;
 
@@ -75,10 +76,10 @@ pub enum Reason {
         /// The key; none if it is the queue pair that does not allow it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<u32>,
-        /// What is needed, such as `IBV_ACCESS_REMOTE_WRITE`.
-        needed: String,
-        /// What is allowed, joined by `|`; `0` for nothing.
-        allowed: String,
+        /// What is needed.
+        needed: AccessFlags,
+        /// What is allowed.
+        allowed: AccessFlags,
     },
     /// The region belongs to another protection domain or process than the queue pair.
     ProtectionDomain {
@@ -165,8 +166,8 @@ pub enum Reason {
     Flushed,
     /// The peer on another host has refused it; which check failed is known there only.
     Refused {
-        /// What its answer means, by the status of the completion.
-        status: String,
+        /// What its answer means, as the completion's status.
+        status: WcStatus,
     },
     /// Nobody takes a datagram, which is lost without a word to its sender.
     NotTaken {
@@ -274,8 +275,7 @@ pub enum Lost {
 }
 
 fn state_name(state: u32) -> &'static str {
-    let states = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
-    states.get(state as usize).copied().unwrap_or("an unknown one")
+    QpState(state).short_name().unwrap_or("an unknown one")
 }
 
 fn is_zero(number: &u64) -> bool {

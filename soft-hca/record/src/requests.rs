@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use soft_hca_verbs::SendFlags;
+
 use crate::entry::{Completion, Entry, Executed, ReceiveQueue, What};
 
 /// A send work request, or a receive that none has met, by the indices of its entries. Each is
@@ -81,7 +83,7 @@ impl Matching {
                 let request = self.request(Request { posted: Some(index), ..Request::default() });
                 let queue = self.posted.entry((process, posted.qp)).or_default();
                 queue.push_back((posted.wr_id, request));
-                if posted.flags.iter().any(|flag| flag == "IBV_SEND_SIGNALED") {
+                if posted.flags.contains(SendFlags::SIGNALED) {
                     self.signaled.insert(request);
                 }
             }
@@ -128,7 +130,7 @@ impl Matching {
     fn completion(&mut self, index: usize, process: u32, completion: &Completion) {
         let Completion { wr_id, .. } = *completion;
         let qp = (process, completion.qp);
-        if completion.opcode.starts_with("IBV_WC_RECV") {
+        if completion.opcode.is_receive() {
             let taken = self.taken.get_mut(&(qp, wr_id)).and_then(VecDeque::pop_front);
             if let Some(request) = taken {
                 self.requests[request].received = Some(index);
@@ -178,6 +180,8 @@ fn take(queue: &mut VecDeque<(u64, usize)>, wr_id: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use soft_hca_verbs::{WcOpcode, WcStatus, WrOpcode};
+
     use super::*;
     use crate::entry::{Completion, SendPosted};
 
@@ -185,11 +189,11 @@ mod tests {
     fn list(signaled: &[bool]) -> Vec<Entry> {
         let entry = |what| Entry { t: 0, process: 0, thread: None, by: None, site: None, what };
         let posted = signaled.iter().map(|&is_signaled| {
-            let flags = if is_signaled { vec!["IBV_SEND_SIGNALED".into()] } else { Vec::new() };
+            let flags = if is_signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
             entry(What::SendPosted(SendPosted {
                 qp: 17,
                 wr_id: 0,
-                opcode: "IBV_WR_SEND".into(),
+                opcode: WrOpcode::SEND,
                 flags,
                 length: 0,
                 sges: Vec::new(),
@@ -206,9 +210,9 @@ mod tests {
             entry(What::Executed(Executed {
                 qp: 17,
                 wr_id: 0,
-                opcode: "IBV_WR_SEND".into(),
+                opcode: WrOpcode::SEND,
                 length: 0,
-                status: "IBV_WC_SUCCESS".into(),
+                status: WcStatus::SUCCESS,
                 receive: None,
                 reason: None,
             }))
@@ -218,8 +222,8 @@ mod tests {
                 cq: 1,
                 qp: 17,
                 wr_id: 0,
-                opcode: "IBV_WC_SEND".into(),
-                status: "IBV_WC_SUCCESS".into(),
+                opcode: WcOpcode::SEND,
+                status: WcStatus::SUCCESS,
                 length: 0,
                 imm: None,
                 solicited: false,

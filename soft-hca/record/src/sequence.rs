@@ -3,9 +3,11 @@
 
 use std::collections::HashSet;
 
+use soft_hca_verbs::{WcStatus, WrOpcode};
+
 use crate::correlation::{Correlation, Participant};
 use crate::entry::{Entry, Header, What};
-use crate::words::{self, SUCCESS, Severity};
+use crate::words::{self, Severity};
 
 /// Signs that lifelines and arrows are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,19 +255,19 @@ impl<'p> Picture<'p> {
         let transfer = &self.correlation.transfers[transfer];
         let from = self.correlation.participant[at];
         let What::Executed(executed) = &self.correlation.entries[at].what else { return };
-        let failed = executed.status != SUCCESS;
+        let failed = executed.status != WcStatus::SUCCESS;
         let length = match transfer.posted.map(|posted| &self.correlation.entries[posted].what) {
             Some(What::SendPosted(send)) => send.length,
             _ => executed.length,
         };
-        let label = format!("{} {}", words::short_opcode(&executed.opcode), words::bytes(length));
+        let label = format!("{} {}", words::short_opcode(executed.opcode), words::bytes(length));
         let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
         let mut receivers: Vec<usize> = receivers.collect();
-        if receivers.is_empty() && executed.status != "IBV_WC_WR_FLUSH_ERR" {
+        if receivers.is_empty() && executed.status != WcStatus::WR_FLUSH_ERR {
             receivers.extend(transfer.peer);
         }
         for to in receivers.into_iter().filter(|to| self.column(*to) != self.column(from)) {
-            let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
+            let reads = executed.opcode == WrOpcode::RDMA_READ && !failed;
             let (from, to) = if reads { (to, from) } else { (from, to) };
             *out += &self.arrow(from, to, &label, failed);
         }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use soft_hca_verbs::WcStatus;
+
 use crate::calls::{self, Made};
 use crate::connection;
 use crate::entry::{
@@ -344,8 +346,8 @@ impl<N: Names> Line<'_, N> {
                 let values = self.list(values);
                 self.put(&format!(" = {values}"));
             }
-            Outcome::Refused { errno, reason, values, .. } => {
-                self.put(&format!(" = {errno}"));
+            Outcome::Refused { error, reason, values } => {
+                self.put(&format!(" = {error}"));
                 if let Some(reason) = reason {
                     let values = compared(values, |value| self.value(value));
                     self.put(&format!(" ({reason}{values})"));
@@ -362,7 +364,7 @@ impl<N: Names> Line<'_, N> {
             self.put(&format!(", listen_id={listen_id}"));
         }
         if event.status != 0 {
-            let status = connection::status(&event.event, event.status);
+            let status = connection::status(event.event, event.status);
             self.put(&format!(", status={status}"));
         }
         if let Some(qp) = event.qp {
@@ -396,7 +398,7 @@ impl<N: Names> Line<'_, N> {
         let (qp, wr_id) = (self.name(Name::Qp(posted.qp)), self.name(Name::WrId(posted.wr_id)));
         self.put(&format!("qp={qp}, wr_id={wr_id}, {}", posted.opcode));
         if !posted.flags.is_empty() {
-            self.put(&format!(", {}", posted.flags.join("|")));
+            self.put(&format!(", {}", posted.flags));
         }
         self.put(&format!(", {} bytes", posted.length));
         self.sges(&posted.sges);
@@ -420,7 +422,7 @@ impl<N: Names> Line<'_, N> {
             self.put(&format!(", swap={value}"));
         }
         if let Some(flush) = &posted.flush {
-            self.put(&format!(", {}, {}", flush.placement.join("|"), flush.selectivity));
+            self.put(&format!(", {}, {}", flush.placement, flush.selectivity));
         }
         if let Some(to) = &posted.destination {
             let qp = match to.qp {
@@ -455,8 +457,8 @@ impl<N: Names> Line<'_, N> {
 
     fn executed(&mut self, executed: &Executed, who: impl Fn(u32) -> String) {
         self.request(executed.qp, executed.wr_id);
-        self.put(&executed.opcode);
-        if executed.status != "IBV_WC_SUCCESS" {
+        self.put(&executed.opcode.to_string());
+        if executed.status != WcStatus::SUCCESS {
             self.put(&format!(" fails: {}", executed.status));
         } else {
             self.put(&format!(" is executed, {} bytes", executed.length));
@@ -477,10 +479,10 @@ impl<N: Names> Line<'_, N> {
         let cq = self.name(Name::Cq(completion.cq));
         self.put(&format!("completion in cq={cq}: "));
         self.request(completion.qp, completion.wr_id);
-        if completion.status == "IBV_WC_SUCCESS" {
+        if completion.status == WcStatus::SUCCESS {
             self.put(&format!("{}, {} bytes", completion.opcode, completion.length));
         } else {
-            self.put(&completion.status);
+            self.put(&completion.status.to_string());
         }
         if let Some(imm) = completion.imm {
             let imm = self.names.imm(imm);

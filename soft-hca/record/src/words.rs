@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use soft_hca_verbs::{EventType, WcStatus, WrOpcode};
+
 use crate::calls;
 use crate::connection;
 use crate::entry::{
@@ -37,41 +39,39 @@ pub(crate) enum Severity {
     Failure,
 }
 
-/// The status of a work request that went well.
-pub(crate) const SUCCESS: &str = "IBV_WC_SUCCESS";
-const FLUSHED: &str = "IBV_WC_WR_FLUSH_ERR";
-
 /// How bad an entry is.
 pub(crate) fn severity(entry: &Entry) -> Severity {
-    let by_status = |status: &str| match status {
-        SUCCESS => Severity::Well,
-        FLUSHED => Severity::Notable,
+    let by_status = |status| match status {
+        WcStatus::SUCCESS => Severity::Well,
+        WcStatus::WR_FLUSH_ERR => Severity::Notable,
         _ => Severity::Failure,
     };
     match &entry.what {
         What::Call(Call { result: Outcome::Refused { .. }, .. }) => Severity::Failure,
-        What::ConnectionEvent(event) if connection::has_failed(&event.event, event.status) => {
+        What::ConnectionEvent(event) if connection::has_failed(event.event, event.status) => {
             Severity::Failure
         }
         What::ConnectionEvent(_) => Severity::Well,
-        What::AsyncEvent { event, .. } => match event.as_str() {
-            "IBV_EVENT_COMM_EST" | "IBV_EVENT_SQ_DRAINED" | "IBV_EVENT_QP_LAST_WQE_REACHED" => {
-                Severity::Well
-            }
-            "IBV_EVENT_SRQ_LIMIT_REACHED"
-            | "IBV_EVENT_PATH_MIG"
-            | "IBV_EVENT_PORT_ACTIVE"
-            | "IBV_EVENT_CLIENT_REREGISTER" => Severity::Well,
+        What::AsyncEvent { event, .. } => match *event {
+            EventType::COMM_EST
+            | EventType::SQ_DRAINED
+            | EventType::QP_LAST_WQE_REACHED
+            | EventType::SRQ_LIMIT_REACHED
+            | EventType::PATH_MIG
+            | EventType::PORT_ACTIVE
+            | EventType::CLIENT_REREGISTER => Severity::Well,
             _ => Severity::Failure,
         },
         What::Stalled { .. } | What::Dropped { .. } => Severity::Notable,
         // A datagram that was dropped.
-        What::Executed(executed) if executed.status == SUCCESS && executed.reason.is_some() => {
+        What::Executed(executed)
+            if executed.status == WcStatus::SUCCESS && executed.reason.is_some() =>
+        {
             Severity::Notable
         }
-        What::Executed(executed) => by_status(&executed.status),
+        What::Executed(executed) => by_status(executed.status),
         What::Completion(completion) if completion.lost => Severity::Failure,
-        What::Completion(completion) => by_status(&completion.status),
+        What::Completion(completion) => by_status(completion.status),
         What::Packet(packet) => match packet.note {
             Some(PacketNote::Nak(_)) => Severity::Failure,
             Some(
@@ -96,13 +96,13 @@ pub(crate) fn label(entry: &Entry) -> Label {
                 rest += &format!(" (came to id {listen})");
             }
             if event.status != 0 {
-                rest += &format!(", status {}", connection::status(&event.event, event.status));
+                rest += &format!(", status {}", connection::status(event.event, event.status));
             }
-            plain(&event.event, rest)
+            plain(&event.event.to_string(), rest)
         }
-        What::AsyncEvent { event, .. } => plain(event, about(&entry.what)),
+        What::AsyncEvent { event, .. } => plain(&event.to_string(), about(&entry.what)),
         What::SendPosted(send) => {
-            let opcode = short_opcode(&send.opcode);
+            let opcode = short_opcode(send.opcode);
             let rest = format!("{opcode} {}, wr_id {}", bytes(send.length), wr_id(send.wr_id));
             plain("ibv_post_send", rest)
         }
@@ -117,28 +117,28 @@ pub(crate) fn label(entry: &Entry) -> Label {
             ..Label::default()
         },
         What::Executed(executed) => {
-            let mut label = match executed.status.as_str() {
-                SUCCESS if executed.reason.is_some() => {
+            let mut label = match executed.status {
+                WcStatus::SUCCESS if executed.reason.is_some() => {
                     plain("dropped", format!("wr_id {}", wr_id(executed.wr_id)))
                 }
-                SUCCESS => plain(
+                WcStatus::SUCCESS => plain(
                     "executed",
                     format!("wr_id {}, no completion asked for", wr_id(executed.wr_id)),
                 ),
-                status => plain(status, format!("wr_id {}", wr_id(executed.wr_id))),
+                status => plain(&status.to_string(), format!("wr_id {}", wr_id(executed.wr_id))),
             };
             label.reason = executed.reason.as_ref().map(reason);
             label
         }
-        What::Completion(done) if done.status == SUCCESS => {
+        What::Completion(done) if done.status == WcStatus::SUCCESS => {
             let mut rest = format!("{}, wr_id {}", bytes(done.length.into()), wr_id(done.wr_id));
             if done.lost {
                 rest = format!("lost: the completion queue is full; {rest}");
             }
-            plain(&done.opcode, rest)
+            plain(&done.opcode.to_string(), rest)
         }
         What::Completion(done) => Label {
-            name: done.status.clone(),
+            name: done.status.to_string(),
             rest: format!("wr_id {}", wr_id(done.wr_id)),
             reason: done.reason.as_ref().map(reason),
             ..Label::default()
@@ -172,11 +172,11 @@ fn called(name: &str, call: &Call) -> Label {
             // Of what a call gives, its first value matters most.
             result = format!("\u{2192} {}", list(&results[..1]));
         }
-        Outcome::Refused { errno, reason: why, values, .. } => {
-            rest = format!("{errno}; {rest}");
+        Outcome::Refused { error, reason: why, values } => {
+            rest = format!("{error}; {rest}");
             reason = Some(match why {
-                Some(why) => format!("{errno}: {why}{}", compared(values, Value::to_string)),
-                None => format!("{errno}: the call is refused"),
+                Some(why) => format!("{error}: {why}{}", compared(values, Value::to_string)),
+                None => format!("{error}: the call is refused"),
             });
         }
     }
@@ -253,8 +253,8 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                         put(&format!("gives {name}"), value.to_string());
                     }
                 }
-                Outcome::Refused { errno, number, reason, values } => {
-                    put("refused with", format!("{errno} ({number})"));
+                Outcome::Refused { error, reason, values } => {
+                    put("refused with", format!("{error} ({})", error.number()));
                     if let Some(reason) = reason {
                         let values = compared(values, Value::to_string);
                         put("because", format!("{reason}{values}"));
@@ -271,7 +271,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             if let Some(listen) = event.listen_id {
                 put("came to the id", listen.to_string());
             }
-            put("status", connection::status(&event.event, event.status));
+            put("status", connection::status(event.event, event.status));
             if let Some(qp) = event.qp {
                 put("the peer's queue pair", qp.to_string());
             }
@@ -281,11 +281,8 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
         What::SendPosted(send) => {
             put("queue pair", send.qp.to_string());
             put("wr_id", wr_id(send.wr_id));
-            put("opcode", send.opcode.clone());
-            put(
-                "send_flags",
-                if send.flags.is_empty() { "0".into() } else { send.flags.join(" | ") },
-            );
+            put("opcode", send.opcode.to_string());
+            put("send_flags", send.flags.to_string().replace('|', " | "));
             put("length", bytes(send.length));
             put("sg_list", pieces(&send.sges));
             if let Some(remote) = &send.remote {
@@ -305,8 +302,8 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                 put("swap", value.to_string());
             }
             if let Some(flush) = &send.flush {
-                put("type", flush.placement.join(" | "));
-                put("level", flush.selectivity.clone());
+                put("type", flush.placement.to_string().replace('|', " | "));
+                put("level", flush.selectivity.to_string());
             }
             if let Some(to) = &send.destination {
                 put("to the queue pair", to.qp.to_string());
@@ -341,8 +338,8 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
         What::Executed(executed) => {
             put("queue pair", executed.qp.to_string());
             put("wr_id", wr_id(executed.wr_id));
-            put("opcode", executed.opcode.clone());
-            put("status", executed.status.clone());
+            put("opcode", executed.opcode.to_string());
+            put("status", executed.status.to_string());
             put("moved", bytes(executed.length));
             if let Some(receive) = &executed.receive {
                 put("went into the receive", wr_id(receive.wr_id));
@@ -353,9 +350,9 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
             }
         }
         What::Completion(done) => {
-            put("status", done.status.clone());
-            if done.status == SUCCESS {
-                put("opcode", done.opcode.clone());
+            put("status", done.status.to_string());
+            if done.status == WcStatus::SUCCESS {
+                put("opcode", done.opcode.to_string());
                 put("byte_len", bytes(done.length.into()));
             }
             put("wr_id", wr_id(done.wr_id));
@@ -525,8 +522,8 @@ fn wr_id(id: u64) -> String {
 }
 
 /// An opcode without its beginning.
-pub(crate) fn short_opcode(opcode: &str) -> String {
-    opcode.strip_prefix("IBV_WR_").unwrap_or(opcode).replace('_', " ")
+pub(crate) fn short_opcode(opcode: WrOpcode) -> String {
+    opcode.short_name().map_or_else(|| opcode.to_string(), |name| name.replace('_', " "))
 }
 
 /// A number of bytes.

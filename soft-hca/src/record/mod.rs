@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use soft_hca_core::arena::Scope;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
-use soft_hca_core::device_spec::{DeviceSpec, Devices};
+use soft_hca_core::device_spec::{DeviceSpec, Devices, MAX_PKEYS};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, FileKind, Request};
 use soft_hca_core::system;
@@ -183,8 +183,9 @@ pub fn checked(options: &Options, limit: Option<u64>) -> Result<(u8, Watcher, u6
     outside::warn_of_program(program.get_program());
     let connection = observe(&membership.dir, &options.fabric)?;
     let recording = Recording::begin(&membership.dir, connection, limit, Scope::Buffers)?;
-    let like = profile_of(&fabric::devices(&membership.dir));
-    let mut sink = Sink { watcher: Some(Watcher::new(like)), ..Sink::default() };
+    let devices = fabric::devices(&membership.dir);
+    let watcher = Watcher::new(profile_of(&devices), pkeys_of(&devices));
+    let mut sink = Sink { watcher: Some(watcher), ..Sink::default() };
     let failed = || cannot("see what the program does");
     let (status, collector) = recording.follow(Some(program), None, &mut sink, failed)?;
     Ok((status, sink.watcher.unwrap_or_default(), collector.dropped))
@@ -276,6 +277,7 @@ fn header(
         like: profile_of(&specs),
         fabric: fabric.to_string(),
         gids: gids.collect(),
+        pkeys: pkeys_of(&specs),
         command: options.command.iter().map(|word| word.to_string_lossy().into()).collect(),
     }
 }
@@ -284,6 +286,11 @@ fn header(
 /// call is of is not on record.
 fn profile_of(devices: &[DeviceSpec]) -> Option<String> {
     devices.iter().find_map(|device| device.like.clone())
+}
+
+/// Entries of the largest P_Key table of the devices' ports.
+fn pkeys_of(devices: &[DeviceSpec]) -> u16 {
+    if devices.iter().any(|device| device.is_infiniband) { MAX_PKEYS as u16 } else { 1 }
 }
 
 /// The time of day, RFC 3339.

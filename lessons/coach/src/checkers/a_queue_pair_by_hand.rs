@@ -1,8 +1,9 @@
 //! A queue pair that went through its states with what the peer has told, and sent nothing too early.
 
-use soft_hca_record::arguments::{number, qp, text, value};
+use soft_hca_record::arguments::{number, qp, text, value, word};
 use soft_hca_record::entry::Call;
 use soft_hca_record::value::{Name, Value};
+use soft_hca_verbs::{Mtu, QpState};
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
@@ -13,9 +14,9 @@ const TEXT: &str = "by hand";
 const ANSWER: &str = "so it was";
 
 /// A change to a state, if the process has made it.
-fn change<'r>(run: &'r Run, process: u32, state: &str) -> Option<At<'r, Call>> {
+fn change<'r>(run: &'r Run, process: u32, state: QpState) -> Option<At<'r, Call>> {
     let mut changes = run.done(process, "ibv_modify_qp").into_iter();
-    changes.find(|(_, call)| text(&call.args, "qp_state") == Some(state))
+    changes.find(|(_, call)| word(&call.args, "qp_state") == Some(state))
 }
 
 fn psn(call: &Call, name: &str) -> Option<u64> {
@@ -28,7 +29,7 @@ fn psn(call: &Call, name: &str) -> Option<u64> {
 
 /// The number of bytes that a `path_mtu` stands for.
 fn bytes(call: &Call) -> Option<u32> {
-    text(&call.args, "path_mtu")?.rsplit('_').next()?.parse().ok()
+    word(&call.args, "path_mtu").map(Mtu::bytes)
 }
 
 /// Checks that packets reach the peer, and are not longer than its `path_mtu`.
@@ -81,14 +82,14 @@ pub fn check(run: &Run) -> Verdict {
         run.is_done((index, call))?;
     }
     let mut changes = Vec::new();
-    for state in ["IBV_QPS_INIT", "IBV_QPS_RTR", "IBV_QPS_RTS"] {
+    for state in [QpState::INIT, QpState::RTR, QpState::RTS] {
         match change(run, run.student, state) {
             Some(change) => changes.push(change),
             None => return wrong(format!("your queue pair was not brought to {state}"), []),
         }
     }
     let (rtr, rts) = (changes[1], changes[2]);
-    let its = [change(run, run.peer, "IBV_QPS_RTR"), change(run, run.peer, "IBV_QPS_RTS")];
+    let its = [change(run, run.peer, QpState::RTR), change(run, run.peer, QpState::RTS)];
     let [Some(its_rtr), Some(its_rts)] = its else {
         return wrong("the peer's queue pair was not brought up", []);
     };

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use harness::process::Ending;
 use soft_hca_record::entry::{SendPosted, Sge};
+use soft_hca_verbs::{AccessFlags, SendFlags, WrOpcode};
 
-use crate::facts::{At, Run, SIGNALED, flags, key};
+use crate::facts::{At, Run, access, key};
 use crate::steps::{Step, is_received, steps};
 use crate::verdict::{Verdict, wrong};
 
@@ -14,21 +15,20 @@ use crate::verdict::{Verdict, wrong};
 const NUMBERS: u64 = 1000;
 /// Bytes of an atomic operation.
 const WORD: u64 = 8;
-const FETCH_AND_ADD: &str = "IBV_WR_ATOMIC_FETCH_AND_ADD";
-const COMPARE_AND_SWAP: &str = "IBV_WR_ATOMIC_CMP_AND_SWP";
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     let sends = run.sends(run.student);
-    let of = |opcode: &str| {
+    let of = |opcode| {
         let chosen = sends.iter().filter(|(_, send)| send.opcode == opcode);
         chosen.copied().collect::<Vec<At<'_, SendPosted>>>()
     };
-    let (adds, swaps) = (of(FETCH_AND_ADD), of(COMPARE_AND_SWAP));
-    if let Some(&(written, _)) = sends.iter().find(|(_, send)| send.opcode.contains("WRITE")) {
+    let (adds, swaps) = (of(WrOpcode::ATOMIC_FETCH_AND_ADD), of(WrOpcode::ATOMIC_CMP_AND_SWP));
+    let writes_back = |opcode: WrOpcode| opcode.writes() && !opcode.fetches();
+    if let Some(&(written, _)) = sends.iter().find(|(_, send)| writes_back(send.opcode)) {
         let mut before = sends
             .iter()
-            .filter(|(index, send)| *index < written && send.opcode == "IBV_WR_RDMA_READ");
+            .filter(|(index, send)| *index < written && send.opcode == WrOpcode::RDMA_READ);
         return wrong(
             "the counter is written back: what another client has added since it was read is lost",
             before.next_back().map(|(index, _)| *index).into_iter().chain([written]),
@@ -37,7 +37,7 @@ pub fn check(run: &Run) -> Verdict {
     for (index, call) in run.calls(run.student, "ibv_post_send") {
         run.is_done((index, call))?;
     }
-    let all = || sends.iter().filter(|(_, send)| is_atomic(send));
+    let all = || sends.iter().filter(|(_, send)| send.opcode.fetches());
     for send in all() {
         has_room(run, *send)?;
         run.is_executed(*send)?;
@@ -63,15 +63,11 @@ pub fn check(run: &Run) -> Verdict {
     Ok(())
 }
 
-fn is_atomic(send: &SendPosted) -> bool {
-    [FETCH_AND_ADD, COMPARE_AND_SWAP].contains(&send.opcode.as_str())
-}
-
 /// Can the answer come?
 fn has_room(run: &Run, (index, send): At<'_, SendPosted>) -> Verdict {
     for (at, call) in run.done(run.student, "ibv_reg_mr") {
         let is_its = send.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
-        if is_its && !flags(call, "access").contains(&"IBV_ACCESS_LOCAL_WRITE") {
+        if is_its && !access(call).contains(AccessFlags::LOCAL_WRITE) {
             return wrong(
                 "the region of the answer needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to it",
                 [at, index],
@@ -88,9 +84,9 @@ fn are_answers_apart(run: &Run) -> Verdict {
         match step {
             Step::Posted(index, send) => {
                 let is_there = |(_, other): &&At<'_, SendPosted>| {
-                    is_atomic(other) && is_shared(&other.sges, &send.sges)
+                    other.opcode.fetches() && is_shared(&other.sges, &send.sges)
                 };
-                let other = under_way.iter().find(is_there).filter(|_| is_atomic(send));
+                let other = under_way.iter().find(is_there).filter(|_| send.opcode.fetches());
                 if let Some((other, _)) = other {
                     return wrong(
                         "two operations are under way whose answers come into the same place, and the \
@@ -103,14 +99,14 @@ fn are_answers_apart(run: &Run) -> Verdict {
             Step::Polled { completion, .. } if !is_received(completion) => {
                 // It speaks for those before it that are not signaled, too.
                 let is_signaled =
-                    |(_, send): &At<'_, SendPosted>| send.flags.iter().any(|flag| flag == SIGNALED);
+                    |(_, send): &At<'_, SendPosted>| send.flags.contains(SendFlags::SIGNALED);
                 let signaled = under_way.iter().position(is_signaled);
                 under_way.drain(..signaled.map_or(0, |at| at + 1));
             }
             Step::Polled { .. } => {}
         }
     }
-    let unseen = under_way.iter().find(|(_, send)| is_atomic(send));
+    let unseen = under_way.iter().find(|(_, send)| send.opcode.fetches());
     if let Some((index, _)) = unseen.filter(|_| !run.is_stopped()) {
         return wrong(
             "nobody has polled a completion that says that the answer is there",

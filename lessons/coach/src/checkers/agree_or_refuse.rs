@@ -4,11 +4,10 @@
 use soft_hca_record::arguments::{name, number};
 use soft_hca_record::entry::Call;
 use soft_hca_record::value::Name;
+use soft_hca_verbs::CmEvent;
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
-
-const REQUEST: &str = "RDMA_CM_EVENT_CONNECT_REQUEST";
 
 /// A request for a connection, by the index at which it was fetched, and what was called to answer it.
 struct Request<'r> {
@@ -97,7 +96,7 @@ pub fn check(run: &Run) -> Verdict {
 
 fn requests(run: &Run) -> Vec<Request<'_>> {
     let events = run.connection_events(run.student);
-    let requests = events.iter().filter(|(_, event)| event.event == REQUEST);
+    let requests = events.iter().filter(|(_, event)| event.event == CmEvent::CONNECT_REQUEST);
     let requests = requests.map(|&(fetched, event)| {
         // A number may come again when its id is destroyed.
         let mut destroyed = run.calls(run.student, "rdma_destroy_id").into_iter();

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use soft_hca_record::entry::What;
 use soft_hca_record::reason::Reason;
+use soft_hca_verbs::SendFlags;
 
-use crate::facts::{Run, SIGNALED};
+use crate::facts::Run;
 use crate::steps::{Step, is_received, steps};
 use crate::verdict::{Verdict, Wrong, wrong};
 
@@ -93,7 +94,7 @@ impl Known {
         match step {
             Step::Posted(index, send) => {
                 self.posted += 1;
-                let is_signaled = send.flags.iter().any(|flag| flag == SIGNALED);
+                let is_signaled = send.flags.contains(SendFlags::SIGNALED);
                 self.under_way.push_back((index, is_signaled));
                 let (posted, told) = (self.posted, self.told);
                 if posted > told {

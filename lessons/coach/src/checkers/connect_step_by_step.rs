@@ -2,16 +2,14 @@
 //! a queue pair.
 
 use soft_hca_record::entry::ConnectionEvent;
+use soft_hca_verbs::CmEvent;
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
 
-const ADDR_RESOLVED: &str = "RDMA_CM_EVENT_ADDR_RESOLVED";
-const ROUTE_RESOLVED: &str = "RDMA_CM_EVENT_ROUTE_RESOLVED";
 /// librdmacm makes `RDMA_CM_EVENT_ESTABLISHED` of it for a client with a queue pair.
-const ESTABLISHED: [&str; 2] = ["RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_ESTABLISHED"];
+const ESTABLISHED: [CmEvent; 2] = [CmEvent::CONNECT_RESPONSE, CmEvent::ESTABLISHED];
 
-const DISCONNECTED: &str = "RDMA_CM_EVENT_DISCONNECTED";
 /// The calls that wait for their event themselves on a synchronous id.
 const WAIT: [&str; 3] = ["rdma_resolve_addr", "rdma_resolve_route", "rdma_connect"];
 
@@ -21,7 +19,7 @@ pub fn check(run: &Run) -> Verdict {
     let resolve_addr = step(run, "rdma_resolve_addr")?;
     is_asynchronous(run, &events)?;
     // No call shows what was too early: without a device librdmacm makes none.
-    if fetched(&events, &[ADDR_RESOLVED]).is_none() {
+    if fetched(&events, &[CmEvent::ADDR_RESOLVED]).is_none() {
         return wrong(
             "RDMA_CM_EVENT_ADDR_RESOLVED was never fetched, and without it the id has no device for the \
              next step",
@@ -30,8 +28,8 @@ pub fn check(run: &Run) -> Verdict {
     }
     step(run, "rdma_resolve_route")?;
     let connect = step(run, "rdma_connect")?;
-    let route_resolved = fetched(&events, &[ROUTE_RESOLVED]);
-    follows("rdma_connect", connect, ROUTE_RESOLVED, route_resolved)?;
+    let route_resolved = fetched(&events, &[CmEvent::ROUTE_RESOLVED]);
+    follows("rdma_connect", connect, CmEvent::ROUTE_RESOLVED, route_resolved)?;
     let created = run.done(run.student, "ibv_create_qp").first().map(|(index, _)| *index);
     if created.is_none_or(|created| created > connect) {
         return wrong(
@@ -54,7 +52,7 @@ pub fn check(run: &Run) -> Verdict {
     }
     run.is_complete((sent, send))?;
     let hung_up = run.done(run.student, "rdma_disconnect").first().map(|(index, _)| *index);
-    match (hung_up, fetched(&events, &[DISCONNECTED])) {
+    match (hung_up, fetched(&events, &[CmEvent::DISCONNECTED])) {
         (Some(hung_up), None) => wrong(
             "RDMA_CM_EVENT_DISCONNECTED was never fetched: rdma_disconnect, too, only begins",
             [hung_up],
@@ -68,7 +66,7 @@ pub fn check(run: &Run) -> Verdict {
 fn is_asynchronous(run: &Run, events: &[At<'_, ConnectionEvent>]) -> Verdict {
     let waits = events.iter().find_map(|(index, event)| {
         let call = run.called(*index).filter(|call| WAIT.contains(call))?;
-        Some((*index, call, &event.event))
+        Some((*index, call, event.event))
     });
     match waits {
         Some((index, call, event)) => wrong(
@@ -92,12 +90,12 @@ fn step(run: &Run, name: &str) -> Result<usize, crate::verdict::Wrong> {
     }
 }
 
-fn fetched(events: &[At<'_, ConnectionEvent>], names: &[&str]) -> Option<usize> {
-    let mut found = events.iter().filter(|(_, event)| names.contains(&event.event.as_str()));
+fn fetched(events: &[At<'_, ConnectionEvent>], wanted: &[CmEvent]) -> Option<usize> {
+    let mut found = events.iter().filter(|(_, event)| wanted.contains(&event.event));
     found.next().map(|(index, _)| *index)
 }
 
-fn follows(call: &str, called: usize, event: &str, fetched: Option<usize>) -> Verdict {
+fn follows(call: &str, called: usize, event: CmEvent, fetched: Option<usize>) -> Verdict {
     if fetched.is_some_and(|fetched| fetched < called) {
         return Ok(());
     }

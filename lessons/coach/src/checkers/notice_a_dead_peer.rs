@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use harness::process::Ending;
 use soft_hca_record::entry::{Channel, What};
+use soft_hca_verbs::CmEvent;
 
 use crate::checkers::sleep_without_losing::is_acknowledged;
 use crate::facts::Run;
@@ -54,7 +55,7 @@ fn hangs(run: &Run, died: usize) -> Verdict {
     });
     let last = of_student.next().map(|(index, entry)| (index, &entry.what));
     let events = run.connection_events(run.student);
-    let told = events.iter().find(|(_, event)| event.event == "RDMA_CM_EVENT_DISCONNECTED");
+    let told = events.iter().find(|(_, event)| event.event == CmEvent::DISCONNECTED);
     match (told, last) {
         (Some((told, _)), _) => wrong(
             "your program has fetched RDMA_CM_EVENT_DISCONNECTED, and does not end all the same",

@@ -1,6 +1,8 @@
 //! Eight lists, of each of which the last request is signaled and its completion polled.
 
-use crate::facts::{Run, SIGNALED};
+use soft_hca_verbs::SendFlags;
+
+use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
 
 /// How many.
@@ -22,7 +24,7 @@ pub fn check(run: &Run) -> Verdict {
             return wrong(format!("a list has {sends} sends, not {OF_A_LIST}"), entries);
         }
         let is_signaled: Vec<bool> =
-            list.iter().map(|(_, send)| send.flags.iter().any(|flag| flag == SIGNALED)).collect();
+            list.iter().map(|(_, send)| send.flags.contains(SendFlags::SIGNALED)).collect();
         let signaled = is_signaled.iter().filter(|is| **is).count();
         if signaled == 0 {
             return wrong(

@@ -3,6 +3,7 @@
 //! armed.
 
 use soft_hca_record::entry::{Channel, What};
+use soft_hca_verbs::{CmEvent, WcOpcode, WcStatus};
 
 use crate::checkers::sleep_without_losing::{
     is_acknowledged, not_after_arming, not_armed_again, polls_seldom, sleeps_well,
@@ -26,7 +27,7 @@ pub fn check(run: &Run) -> Verdict {
             [],
         );
     }
-    let disconnected = fetched(run, "RDMA_CM_EVENT_DISCONNECTED");
+    let disconnected = fetched(run, CmEvent::DISCONNECTED);
     if disconnected.is_none() && !run.is_stopped() {
         return wrong("your program ends before its client has hung up", run.end(run.student));
     }
@@ -44,16 +45,16 @@ pub fn check(run: &Run) -> Verdict {
 }
 
 /// When an event of the connection manager was fetched.
-fn fetched(run: &Run, name: &str) -> Option<usize> {
+fn fetched(run: &Run, wanted: CmEvent) -> Option<usize> {
     let events = run.connection_events(run.student);
-    events.iter().find(|(_, event)| event.event == name).map(|(index, _)| *index)
+    events.iter().find(|(_, event)| event.event == wanted).map(|(index, _)| *index)
 }
 
 /// While the program waits at one channel it does not see the other.
 fn never_waits_for_one(run: &Run) -> Verdict {
     // The connection may be waited for; there are no messages before.
-    let established = fetched(run, "RDMA_CM_EVENT_ESTABLISHED").unwrap_or(usize::MAX);
-    let over = fetched(run, "RDMA_CM_EVENT_DISCONNECTED").unwrap_or(usize::MAX);
+    let established = fetched(run, CmEvent::ESTABLISHED).unwrap_or(usize::MAX);
+    let over = fetched(run, CmEvent::DISCONNECTED).unwrap_or(usize::MAX);
     for (index, entry) in run.entries.iter().enumerate().take(over) {
         let What::Wait { on, .. } = &entry.what else { continue };
         let (call, other) = match on {
@@ -77,7 +78,7 @@ fn nothing_is_left(run: &Run, arms: &[usize]) -> Verdict {
     let is_left = |index: usize| run.polled(index).is_none();
     let mut messages = completions
         .iter()
-        .filter(|(_, completion)| completion.opcode == "IBV_WC_RECV" && !is_failed(completion));
+        .filter(|(_, completion)| completion.opcode == WcOpcode::RECV && !is_failed(completion));
     let Some((left, of)) = messages.find(|(index, _)| is_left(*index)) else { return Ok(()) };
     let last_arm = arms.last().unwrap_or(&0);
     if left < last_arm {
@@ -96,7 +97,7 @@ fn nothing_is_left(run: &Run, arms: &[usize]) -> Verdict {
 }
 
 fn is_failed(completion: &soft_hca_record::entry::Completion) -> bool {
-    completion.status != "IBV_WC_SUCCESS"
+    completion.status != WcStatus::SUCCESS
 }
 
 fn has_one_thread(run: &Run) -> Verdict {

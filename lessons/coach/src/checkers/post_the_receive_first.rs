@@ -1,6 +1,8 @@
 //! The receive is in its queue before the peer can send: before the connection is accepted.
 
-use crate::facts::{Run, flags, key};
+use soft_hca_verbs::AccessFlags;
+
+use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
 
 /// Bytes of the peer's message.
@@ -29,7 +31,7 @@ pub fn check(run: &Run) -> Verdict {
     }
     for (at, call) in run.done(run.student, "ibv_reg_mr") {
         let is_its = receive.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
-        if is_its && !flags(call, "access").contains(&"IBV_ACCESS_LOCAL_WRITE") {
+        if is_its && !access(call).contains(AccessFlags::LOCAL_WRITE) {
             return wrong(
                 "the region of the receive needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to it",
                 [at, index],

@@ -1,5 +1,7 @@
 //! One message: posted once, met by the receive, its completion polled.
 
+use soft_hca_verbs::WrOpcode;
+
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
 
@@ -9,7 +11,7 @@ const LENGTH: u64 = 11;
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     let (index, send) = run.only_send(run.student)?;
-    if send.opcode != "IBV_WR_SEND" {
+    if send.opcode != WrOpcode::SEND {
         return wrong(
             format!("the work request is an {}, not an IBV_WR_SEND", send.opcode),
             [index],

@@ -4,6 +4,7 @@
 use soft_hca_record::arguments;
 use soft_hca_record::entry::{Executed, ReceiveQueue, What};
 use soft_hca_record::reason::Reason;
+use soft_hca_verbs::EventType;
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
@@ -12,7 +13,6 @@ use crate::verdict::{Verdict, wrong};
 const RECEIVES: usize = 16;
 /// The peer has so many messages.
 const MESSAGES: usize = 33;
-const LIMIT_REACHED: &str = "IBV_EVENT_SRQ_LIMIT_REACHED";
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
@@ -102,7 +102,7 @@ fn is_limit(run: &Run) -> Verdict {
 fn reached(run: &Run) -> Vec<usize> {
     let entries = run.entries.iter().enumerate();
     let is_it =
-        |what: &What| matches!(what, What::AsyncEvent { event, .. } if event == LIMIT_REACHED);
+        |what: &What| matches!(what, What::AsyncEvent { event: EventType::SRQ_LIMIT_REACHED, .. });
     let own = entries.filter(|(_, entry)| entry.process == run.student && is_it(&entry.what));
     own.map(|(index, _)| index).collect()
 }

@@ -1,6 +1,8 @@
 //! One receive of two elements, over which the adapter scatters header and data.
 
-use crate::facts::{Run, flags, key};
+use soft_hca_verbs::{AccessFlags, WcStatus};
+
+use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
 
 /// Bytes of the header.
@@ -50,7 +52,7 @@ pub fn check(run: &Run) -> Verdict {
     }
     for (at, call) in run.done(run.student, "ibv_reg_mr") {
         let is_its = receive.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
-        if is_its && !flags(call, "access").contains(&"IBV_ACCESS_LOCAL_WRITE") {
+        if is_its && !access(call).contains(AccessFlags::LOCAL_WRITE) {
             return wrong(
                 "each region of the receive needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to both",
                 [at, index],
@@ -59,7 +61,7 @@ pub fn check(run: &Run) -> Verdict {
     }
     let completions = run.completions(run.student);
     let failed =
-        completions.iter().find(|(_, completion)| completion.status == "IBV_WC_LOC_PROT_ERR");
+        completions.iter().find(|(_, completion)| completion.status == WcStatus::LOC_PROT_ERR);
     if let Some((at, completion)) = failed {
         return wrong(
             format!(

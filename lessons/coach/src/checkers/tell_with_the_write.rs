@@ -2,13 +2,13 @@
 
 use soft_hca_record::arguments::value;
 use soft_hca_record::entry::SendPosted;
+use soft_hca_verbs::WrOpcode;
 
 use crate::facts::{At, Run, given, key};
 use crate::verdict::{Verdict, wrong};
 
 /// Bytes of the text.
 const LENGTH: u32 = 24;
-const WITH_IMM: &str = "IBV_WR_RDMA_WRITE_WITH_IMM";
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
@@ -27,9 +27,9 @@ pub fn check(run: &Run) -> Verdict {
             ),
         };
     };
-    match send.opcode.as_str() {
-        WITH_IMM => {}
-        "IBV_WR_RDMA_WRITE" => {
+    match send.opcode {
+        WrOpcode::RDMA_WRITE_WITH_IMM => {}
+        WrOpcode::RDMA_WRITE => {
             return wrong(
                 "the peer is not told: a write without immediate data gives no completion there",
                 [index],

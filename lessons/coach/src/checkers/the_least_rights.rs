@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use soft_hca_record::arguments;
 use soft_hca_record::entry::Call;
+use soft_hca_verbs::{AccessFlags, WrOpcode};
 
-use crate::facts::{Run, flags, key};
+use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
 
 /// What a region is used for.
@@ -18,12 +19,12 @@ enum Use {
 }
 
 impl Use {
-    fn needs(self) -> &'static [&'static str] {
+    fn needs(self) -> AccessFlags {
         match self {
-            Self::Send => &[],
-            Self::Receive => &["IBV_ACCESS_LOCAL_WRITE"],
-            Self::RemoteRead => &["IBV_ACCESS_REMOTE_READ"],
-            Self::RemoteWrite => &["IBV_ACCESS_LOCAL_WRITE", "IBV_ACCESS_REMOTE_WRITE"],
+            Self::Send => AccessFlags::empty(),
+            Self::Receive => AccessFlags::LOCAL_WRITE,
+            Self::RemoteRead => AccessFlags::REMOTE_READ,
+            Self::RemoteWrite => AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE,
         }
     }
 
@@ -51,9 +52,9 @@ fn uses(run: &Run, region: &Call) -> BTreeSet<Use> {
     }
     for (_, send) in run.sends(run.peer) {
         let is_remote = send.remote.is_some_and(|remote| Some(remote.rkey) == rkey);
-        match send.opcode.as_str() {
-            "IBV_WR_RDMA_READ" if is_remote => uses.insert(Use::RemoteRead),
-            "IBV_WR_RDMA_WRITE" if is_remote => uses.insert(Use::RemoteWrite),
+        match send.opcode {
+            WrOpcode::RDMA_READ if is_remote => uses.insert(Use::RemoteRead),
+            WrOpcode::RDMA_WRITE if is_remote => uses.insert(Use::RemoteWrite),
             _ => false,
         };
     }
@@ -77,15 +78,15 @@ pub fn check(run: &Run) -> Verdict {
                 [*index],
             );
         }
-        let granted = flags(region, "access");
-        let needed: Vec<&str> = uses.iter().flat_map(|one| one.needs()).copied().collect();
+        let granted = access(region);
+        let needed: AccessFlags = uses.iter().map(|one| one.needs()).collect();
         let what = texts.first().copied().unwrap_or("for nothing that was seen");
-        if let Some(right) = needed.iter().find(|right| !granted.contains(right)) {
+        if let Some(right) = needed.difference(granted).names().next() {
             return wrong(format!("the region {what} needs {right}"), [*index]);
         }
         // Without a use it may be one that the run has not come to.
-        let extra = granted.iter().find(|right| !needed.contains(right) && !uses.is_empty());
-        if let Some(right) = extra {
+        let extra = granted.difference(needed).names().next();
+        if let Some(right) = extra.filter(|_| !uses.is_empty()) {
             let what = format!("the region {what} grants {right}, which nobody needs");
             return wrong(what, [*index]);
         }

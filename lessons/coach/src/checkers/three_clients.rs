@@ -4,13 +4,13 @@
 use soft_hca_record::arguments::{name, qp};
 use soft_hca_record::entry::{Call, ConnectionEvent, Outcome, SendPosted};
 use soft_hca_record::value::Name;
+use soft_hca_verbs::{CmEvent, WcOpcode, WcStatus};
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
 
 /// How many.
 const CLIENTS: usize = 3;
-const REQUEST: &str = "RDMA_CM_EVENT_CONNECT_REQUEST";
 
 /// A connection by its id, and the queue pairs of both sides.
 struct Client {
@@ -23,7 +23,7 @@ struct Client {
 pub fn check(run: &Run) -> Verdict {
     let events = run.connection_events(run.student);
     let requests: Vec<At<'_, ConnectionEvent>> =
-        events.into_iter().filter(|(_, event)| event.event == REQUEST).collect();
+        events.into_iter().filter(|(_, event)| event.event == CmEvent::CONNECT_REQUEST).collect();
     let accepted: Vec<Client> =
         requests.iter().filter_map(|request| client(run, *request)).collect();
     if accepted.len() < CLIENTS {
@@ -41,10 +41,10 @@ pub fn check(run: &Run) -> Verdict {
     }
     for called in ["ibv_destroy_cq", "ibv_dealloc_pd"] {
         for (index, call) in run.calls(run.student, called) {
-            if let Outcome::Refused { errno, .. } = &call.result {
+            if let Outcome::Refused { error, .. } = &call.result {
                 return wrong(
                     format!(
-                        "{called} is refused with {errno}: what several clients use is destroyed when the \
+                        "{called} is refused with {error}: what several clients use is destroyed when the \
                          last of them has gone"
                     ),
                     [index],
@@ -80,8 +80,8 @@ fn questions(run: &Run, client: &Client) -> Vec<usize> {
     let completions = run.completions(run.student).into_iter();
     let questions = completions.filter(|(_, completion)| {
         completion.qp == client.own_qp
-            && completion.opcode == "IBV_WC_RECV"
-            && completion.status == "IBV_WC_SUCCESS"
+            && completion.opcode == WcOpcode::RECV
+            && completion.status == WcStatus::SUCCESS
     });
     questions.map(|(index, _)| index).collect()
 }

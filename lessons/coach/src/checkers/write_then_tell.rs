@@ -1,21 +1,22 @@
 //! The text is written into the peer's memory, and the peer is told after that.
 
+use soft_hca_verbs::WrOpcode;
+
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
 
 /// Bytes of the text.
 const LENGTH: u64 = 22;
-const WITH_IMM: &str = "IBV_WR_RDMA_WRITE_WITH_IMM";
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     let sends = run.sends(run.student);
-    let of = |opcodes: &[&str]| {
-        let chosen = sends.iter().filter(|(_, send)| opcodes.contains(&send.opcode.as_str()));
+    let of = |opcodes: &[WrOpcode]| {
+        let chosen = sends.iter().filter(|(_, send)| opcodes.contains(&send.opcode));
         chosen.copied().collect::<Vec<_>>()
     };
-    let writes = of(&["IBV_WR_RDMA_WRITE", WITH_IMM]);
-    let tells = of(&["IBV_WR_SEND", "IBV_WR_SEND_WITH_IMM", WITH_IMM]);
+    let writes = of(&[WrOpcode::RDMA_WRITE, WrOpcode::RDMA_WRITE_WITH_IMM]);
+    let tells = of(&[WrOpcode::SEND, WrOpcode::SEND_WITH_IMM, WrOpcode::RDMA_WRITE_WITH_IMM]);
     if writes.is_empty() {
         return match tells.iter().find(|(_, send)| send.length >= LENGTH) {
             Some((index, _)) => wrong(

@@ -17,7 +17,7 @@ use crate::engine::segments::Fault;
 use crate::engine::traced::MatchedReceive;
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::SendWqe;
-use crate::uapi::verbs::{opcode, qp_type};
+use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
 
 impl<'a> Actor<'a> {
     /// Executes messages from the head of the queue on; gives how many.
@@ -40,7 +40,7 @@ impl<'a> Actor<'a> {
         let is_single = responder.as_ref().is_some_and(|responder| {
             responder.is_shared() || responder.owner.proc == requester.owner.proc
         });
-        if let Some(responder) = responder.as_ref().filter(|_| opcode::is_send(first)) {
+        if let Some(responder) = responder.as_ref().filter(|_| WrOpcode(first).is_send()) {
             // Comes while the batch is planned.
             self.prefetch_staging(responder.qp.recv_cq.load(Acquire));
         }

@@ -25,7 +25,7 @@ use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::Packets;
 use crate::engine::{Actor, LINK, Route, process_memory};
 use crate::uapi::rxe::{AddressVector, SendWqe};
-use crate::uapi::verbs::{SET_QKEY, mtu, network_type, opcode, qp_type, send_flag};
+use crate::uapi::verbs::{Mtu, SET_QKEY, network_type, opcode, qp_type, send_flag};
 
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
@@ -123,7 +123,7 @@ impl<'a> Actor<'a> {
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah = self.address(&requester.owner, wqe);
         let ah = ah.ok_or_else(|| CheckError::malformed(MalformedWqe::AddressHandle))?;
-        let limit = mtu::bytes(ah.mtu.load(Acquire));
+        let limit = Mtu(ah.mtu.load(Acquire)).bytes();
         if length > limit {
             return Err(too_long(length.into(), limit.into()).into());
         }

@@ -14,7 +14,7 @@ use crate::engine::responder::{FailedReceive, MAX_MESSAGES, ReceiveCompletion, R
 use crate::engine::segments::SegmentList;
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe};
-use crate::uapi::verbs::{access, opcode, qp_type};
+use crate::uapi::verbs::{WrOpcode, access, opcode, qp_type};
 
 /// A batch is not made longer once it has so many bytes: the first completion waits for all.
 const ENOUGH_BYTES: u64 = 32 << 10;
@@ -121,7 +121,7 @@ impl<'a> Batch<'a> {
     /// Whether all payloads are for receive work requests.
     pub(super) fn is_sends(&self) -> bool {
         let is_send = |message: &Message| {
-            message.received.is_some_and(|received| opcode::is_send(received.opcode))
+            message.received.is_some_and(|received| WrOpcode(received.opcode).is_send())
         };
         self.messages.iter().all(is_send)
     }

@@ -19,7 +19,7 @@ use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
-use crate::uapi::verbs::{Psn, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use crate::uapi::verbs::{Psn, WrOpcode, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
 
 /// A queue pair that sends; its `send_lock` is held.
 pub(super) struct Requester<'a> {
@@ -308,7 +308,7 @@ impl<'a> Requester<'a> {
     pub(super) fn is_fenced(&self, wqe: &SendWqe<'_>) -> bool {
         let is_waited_for = |index| {
             let wqe = self.wqe(self.cursors.completed.wrapping_add(index));
-            opcode::has_response(wqe.opcode)
+            WrOpcode(wqe.opcode).has_response()
         };
         wqe.flags & send_flag::FENCE != 0 && (0..self.in_flight()).any(is_waited_for)
     }

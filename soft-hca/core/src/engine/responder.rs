@@ -17,7 +17,7 @@ use crate::ring::Ring;
 use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
 use crate::uapi::verbs::{
-    access, mtu, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+    Mtu, access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
 };
 
 /// Rights for requests that are not only acknowledged. An atomic write needs a write's.
@@ -218,7 +218,7 @@ impl<'a> Responder<'a> {
     pub(super) fn is_receive_blamed(&self, kind: u32, length: u32) -> bool {
         kind == opcode::RDMA_WRITE_WITH_IMM
             && self.is_reliable()
-            && length <= mtu::bytes(self.qp.path_mtu.load(Acquire))
+            && length <= Mtu(self.qp.path_mtu.load(Acquire)).bytes()
     }
 
     /// On whose behalf the memory of a receive work request is used. One of a shared receive queue

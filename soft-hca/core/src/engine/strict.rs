@@ -22,7 +22,7 @@ use crate::engine::process_memory;
 use crate::engine::request::Requester;
 use crate::engine::segments::{Memory, SegmentList};
 use crate::put_off::{self, DELAYS, Delays};
-use crate::uapi::verbs::{opcode, qp_type};
+use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
 
 /// What a receive's memory has while its message is on its way.
 const PATTERN: u8 = 0xa5;
@@ -101,7 +101,7 @@ impl<'a> Actor<'a> {
     /// it is executed.
     fn move_some(&self, requester: &Requester<'a>, deferred: &mut Deferred) {
         let wqe = requester.wqe(requester.head());
-        let is_message = opcode::is_send(wqe.opcode)
+        let is_message = WrOpcode(wqe.opcode).is_send()
             || matches!(
                 wqe.opcode,
                 opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM | opcode::RDMA_READ
@@ -125,7 +125,7 @@ impl<'a> Actor<'a> {
         let copy = |from: Memory<'_>, to: Memory<'_>| {
             let _ = self.copier.copy(self.arena, self.me, from, to);
         };
-        if opcode::is_send(wqe.opcode) {
+        if WrOpcode(wqe.opcode).is_send() {
             let pattern = vec![PATTERN; length as usize];
             let ours = [process_memory::ours(&pattern)];
             let to = remote.piece(0, length);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Acquire;
 use soft_hca_roce::wire::headers::{ATOMIC_ACK_ETH_BYTES, Aeth, AtomicEth, Deth, Feth, Reth};
 
 use crate::arena::{Ah, Qp, Tally};
-use crate::uapi::verbs::{mtu, opcode, qp_type};
+use crate::uapi::verbs::{Mtu, opcode, qp_type};
 
 const AETH: u64 = Aeth::BYTES as u64;
 const ATOMIC_ACK_ETH: u64 = ATOMIC_ACK_ETH_BYTES as u64;
@@ -37,13 +37,13 @@ impl Packets {
     /// Those of a queue pair's messages.
     pub(super) fn of(qp: &Qp, kind: u32) -> Self {
         let octets = qp.packet_octets.load(Acquire);
-        Self { kind, octets, mtu: mtu::bytes(qp.path_mtu.load(Acquire)) }
+        Self { kind, octets, mtu: Mtu(qp.path_mtu.load(Acquire)).bytes() }
     }
 
     /// Those of a datagram by an address handle.
     pub(super) fn by(ah: &Ah) -> Self {
         let octets = ah.packet_octets.load(Acquire);
-        Self { kind: qp_type::UD, octets, mtu: mtu::bytes(ah.mtu.load(Acquire)) }
+        Self { kind: qp_type::UD, octets, mtu: Mtu(ah.mtu.load(Acquire)).bytes() }
     }
 
     /// What a message with an opcode and so many bytes adds, and how many packet sequence numbers it

@@ -13,8 +13,8 @@ use crate::engine::memory::Owner;
 use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe};
-use crate::uapi::verbs::access;
 use crate::uapi::verbs::mw_type::{TYPE_1, TYPE_2};
+use crate::uapi::verbs::{AccessFlags, access};
 
 impl<'a> Actor<'a> {
     /// The window with this key, if the owner may do something with it.
@@ -107,7 +107,7 @@ impl<'a> Actor<'a> {
         let new_key = wanted.rkey & !KEY_VARIANT | wanted.new_rkey & KEY_VARIANT;
         mw.live.store(new_key, Release);
         if region.is_some() {
-            mw.access.store(wanted.access & access::REMOTE, Release);
+            mw.access.store(wanted.access & AccessFlags::REMOTE.bits(), Release);
         }
         drop(self.lock(&requester.qp.recv_lock).ok_or(RequestError::Busy)?);
         requester.complete(self, [(SendCompletion::of(wqe, 0), None)], None, deferred);
@@ -130,7 +130,7 @@ impl<'a> Actor<'a> {
         if region.pd.load(Acquire) != owner.pd {
             return Err(refused(Cause::Domain { side, key }));
         }
-        let writes = wanted.access & access::REMOTE_MODIFY != 0;
+        let writes = wanted.access & AccessFlags::REMOTE_MODIFY.bits() != 0;
         let needed = access::MW_BIND | if writes { access::LOCAL_WRITE } else { 0 };
         let allowed = region.access.load(Acquire);
         if allowed & needed != needed {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use soft_hca_verbs::QpState;
 use zerocopy::{TryFromBytes, try_transmute};
 
 use super::{Errno, Result};
-use crate::uapi::verbs::state;
 
 /// What a value is: the discriminants are what is sent and traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
@@ -125,7 +125,7 @@ impl fmt::Display for Values {
             match label {
                 Label::More => write!(f, "{value} more")?,
                 Label::Access => write!(f, "{} {value:#x}", label.name())?,
-                Label::State => match state::name(value as u32) {
+                Label::State => match QpState(value as u32).short_name() {
                     Some(name) => write!(f, "{} {name}", label.name())?,
                     None => write!(f, "{} {value}", label.name())?,
                 },

@@ -60,29 +60,8 @@ pub mod command {
     );
 }
 
-/// Event types (`RDMA_CM_EVENT_*`).
-pub mod event_type {
-    named_numbers!("RDMA_CM_EVENT_":
-        ADDR_RESOLVED = 0,
-        ADDR_ERROR = 1,
-        ROUTE_RESOLVED = 2,
-        ROUTE_ERROR = 3,
-        CONNECT_REQUEST = 4,
-        CONNECT_RESPONSE = 5,
-        CONNECT_ERROR = 6,
-        UNREACHABLE = 7,
-        REJECTED = 8,
-        ESTABLISHED = 9,
-        DISCONNECTED = 10,
-        DEVICE_REMOVAL = 11,
-        MULTICAST_JOIN = 12,
-        MULTICAST_ERROR = 13,
-        ADDR_CHANGE = 14,
-        TIMEWAIT_EXIT = 15,
-        USER = 18,
-        INTERNAL = 19,
-    );
-}
+pub use soft_hca_verbs::CmEvent;
+pub use soft_hca_verbs::numbers::cm_event as event_type;
 
 /// Port spaces (`RDMA_PS_*`).
 pub mod port_space {

@@ -1,7 +1,7 @@
 //! QUERY_DEVICE and QUERY_PORT.
 
 use soft_hca_core::uapi::uverbs::answer;
-use soft_hca_core::uapi::verbs::odp;
+use soft_hca_core::uapi::verbs::{self, odp};
 
 use super::{Device, Port};
 
@@ -13,7 +13,7 @@ const ODP: answer::OdpCaps = {
     let messages = odp::SEND | odp::RECV | odp::SRQ_RECV;
     let remote = odp::WRITE | odp::READ | odp::ATOMIC | odp::FLUSH | odp::ATOMIC_WRITE;
     let per_transport_caps = [messages | remote, 0, messages];
-    answer::OdpCaps { general_caps: odp::SUPPORT, per_transport_caps, reserved: 0 }
+    answer::OdpCaps { general_caps: verbs::ODP_SUPPORT, per_transport_caps, reserved: 0 }
 };
 
 impl Device {
@@ -77,7 +77,7 @@ impl Port {
             pkey_tbl_len: self.pkeys.len() as u16,
             lid: self.lid,
             sm_lid: self.sm_lid,
-            state: self.state as u8,
+            state: self.state.0 as u8,
             max_mtu: self.max_mtu,
             active_mtu: self.active_mtu(),
             lmc: self.lmc,

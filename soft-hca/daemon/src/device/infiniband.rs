@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use soft_hca_core::device_spec::MAX_PKEYS;
+use soft_hca_core::uapi::verbs::PortState;
 
-use super::{Device, GidTable, LinkLayer, PhysState, Port, PortState, Speed, Width};
+use super::{Device, GidTable, LinkLayer, PhysState, Port, Speed, Width};
 
 /// Slots of a port's GID table.
 const GID_TABLE_LEN: u16 = 8;
@@ -57,7 +58,7 @@ impl Port {
         Self {
             number,
             link_layer: LinkLayer::InfiniBand,
-            state: PortState::Active,
+            state: PortState::ACTIVE,
             phys_state: PhysState::LinkUp,
             cap_flags: PORT_CAPABILITIES,
             max_message: MAX_MESSAGE,

@@ -38,7 +38,7 @@ pub use interfaces::Interface;
 pub(crate) use interfaces::interfaces;
 pub(crate) use limits::Limits;
 pub(crate) use neighbour::{Neighbour, neighbour};
-pub(crate) use port::{LinkLayer, PhysState, Port, PortState, Speed, Width};
+pub(crate) use port::{LinkLayer, PhysState, Port, Speed, Width};
 pub(crate) use provider::Provider;
 pub(crate) use route::route;
 pub(crate) use source::{Source, find_source};

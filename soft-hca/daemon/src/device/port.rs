@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use soft_hca_core::uapi::verbs::event;
+use soft_hca_core::uapi::verbs::{PortState, event};
 
 use super::GidTable;
 use super::rxe::active_mtu_of;
@@ -67,39 +67,6 @@ impl fmt::Display for LinkLayer {
             Self::InfiniBand => "InfiniBand",
             Self::Ethernet => "Ethernet",
         })
-    }
-}
-
-/// `ib_port_state`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[allow(dead_code, reason = "the values of the specification, not all of which a port here has")]
-pub enum PortState {
-    /// No link.
-    Down = 1,
-    /// A link that no subnet manager has set up yet.
-    Init = 2,
-    /// Ready to go active.
-    Armed = 3,
-    /// In use.
-    Active = 4,
-}
-
-impl PortState {
-    /// As the kernel's tools call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Down => "DOWN",
-            Self::Init => "INIT",
-            Self::Armed => "ARMED",
-            Self::Active => "ACTIVE",
-        }
-    }
-}
-
-impl fmt::Display for PortState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", *self as u8, self.name())
     }
 }
 
@@ -176,7 +143,7 @@ impl Speed {
 impl Port {
     /// Whether something gets through.
     pub(crate) fn is_up(&self) -> bool {
-        self.state == PortState::Active
+        self.state == PortState::ACTIVE
     }
 
     /// The MTU of the path to everybody (`ib_mtu`): that of the followed interface with the smallest

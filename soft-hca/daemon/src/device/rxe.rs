@@ -4,14 +4,13 @@ use std::net::IpAddr;
 
 use soft_hca_core::arena;
 use soft_hca_core::uapi::rxe;
-use soft_hca_core::uapi::verbs::capability;
+use soft_hca_core::uapi::verbs::{PortState, capability};
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use super::guid::guid_of;
 use super::interfaces::{interfaces, mtu_of};
 use super::{
-    Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, PortState, Provider, Speed,
-    Width,
+    Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, Provider, Speed, Width,
 };
 
 /// Slots of the GID table. rxe has 1024; every one is a file or a command to each program that
@@ -151,7 +150,7 @@ impl Port {
         Self {
             number,
             link_layer: LinkLayer::Ethernet,
-            state: PortState::Active,
+            state: PortState::ACTIVE,
             phys_state: PhysState::LinkUp,
             cap_flags: 0x0001_0000,
             max_message: MAX_MESSAGE,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::uapi::nldev;
 use soft_hca_core::uapi::uverbs::command;
-use soft_hca_core::uapi::verbs::{QpAttrMask, access};
+use soft_hca_core::uapi::verbs::{PortState, QpAttrMask, access};
 
 use super::*;
 use crate::fabric::Fabric;
@@ -39,7 +39,7 @@ fn two_ports() -> Device {
     let infiniband = Port {
         number: 2,
         link_layer: LinkLayer::InfiniBand,
-        state: PortState::Init,
+        state: PortState::INIT,
         phys_state: PhysState::LinkUp,
         cap_flags: 0x0251_0868,
         max_message: 1 << 30,

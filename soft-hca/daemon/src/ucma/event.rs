@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::uapi::ucma::{EVENT, Ece, Event, Param, WriteEvent, event_type};
+use soft_hca_core::uapi::ucma::{CmEvent, EVENT, Ece, Event, Param, WriteEvent, event_type};
 
 use super::id::Key;
 use super::late::Late;
@@ -99,7 +99,7 @@ impl Cm {
             return;
         }
         let Some(file) = self.files.get_mut(&id.file) else { return };
-        let name = event_type::name(event.event).unwrap_or("unknown event");
+        let name = CmEvent(event.event).short_name().unwrap_or("unknown event");
         tracing::debug!(owner = file.owner, id = event.id, status = event.status, "{name}");
         let told = (event.event, event.id);
         let event = Waiting { id: key, request, membership, told, bytes: event.encode() };

@@ -1,6 +1,6 @@
 //! Who waits for an event, and who would bring it about.
 
-use soft_hca_core::uapi::ucma::event_type;
+use soft_hca_core::uapi::ucma::CmEvent;
 
 use super::connection::{Connection, ConnectionState};
 use super::event::{File, Waiting};
@@ -50,7 +50,7 @@ impl Cm {
                 return None;
             }
             let (event, id) = first.told;
-            let name = event_type::name(event).unwrap_or("unknown");
+            let name = CmEvent(event).short_name().unwrap_or("unknown");
             Some((file.owner, file.events.len(), name, id))
         });
         unread.collect()

@@ -9,6 +9,7 @@ use soft_hca_core::rpc::{ChannelId, Created};
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request;
+use soft_hca_core::uapi::verbs::DeviceLimit;
 
 use crate::device::Limits;
 use crate::fabric::{Fabric, RingOf};
@@ -68,9 +69,7 @@ fn check_size(cqe: u32, limits: &Limits) -> Result<()> {
     )?;
     ensure(
         cqe <= limits.max_cqe,
-        Errno::EINVAL
-            .because("more completions than the device's max_cqe")
-            .beyond(cqe.into(), limits.max_cqe.into()),
+        Errno::EINVAL.because(DeviceLimit::Cqe.refusal()).beyond(cqe.into(), limits.max_cqe.into()),
     )
 }
 

@@ -6,7 +6,7 @@ use soft_hca_core::engine::Registered;
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
 use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::uverbs::{answer, request};
-use soft_hca_core::uapi::verbs::{access, mw_type};
+use soft_hca_core::uapi::verbs::{AccessFlags, access, mw_type};
 
 use crate::objects::MrObject;
 use crate::uverbs::object::Kind;
@@ -14,7 +14,7 @@ use crate::uverbs::{Context, Object, Outcome};
 
 /// The access that Soft-RoCE takes.
 const SUPPORTED: u32 = access::LOCAL_WRITE
-    | access::REMOTE
+    | AccessFlags::REMOTE.bits()
     | access::MW_BIND
     | access::ZERO_BASED
     | access::ON_DEMAND
@@ -60,9 +60,9 @@ pub(super) fn reg_mr(
     request: &request::RegMr,
 ) -> Result<Outcome<answer::RegMr>> {
     let request::RegMr { start, length, hca_va, .. } = *request;
-    let flags = request.access_flags & !access::OPTIONAL;
+    let flags = request.access_flags & !AccessFlags::OPTIONAL.bits();
     let pd = cx.file.handles.pd(request.pd_handle)?;
-    let writes_remotely = flags & access::REMOTE_MODIFY != 0;
+    let writes_remotely = flags & AccessFlags::REMOTE_MODIFY.bits() != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.
     let is_no_page = length == 0 && start % page_bytes() as u64 == 0;
     let is_in_memory = start.checked_add(length).is_some();
@@ -96,7 +96,7 @@ pub(super) fn reg_mr(
     let region = Registered { proc: cx.file.proc, addr: start, length, access: flags };
     cx.fabric.registry.register(key, region);
     mr.live.store(key, Release);
-    let is_remote = flags & access::REMOTE != 0;
+    let is_remote = flags & AccessFlags::REMOTE.bits() != 0;
     let mr_handle = cx.file.handles.insert(Object::Mr { index, pd });
     Ok(answer::RegMr { mr_handle, lkey: key, rkey: if is_remote { key } else { 0 } }.into())
 }

@@ -10,7 +10,7 @@ use soft_hca_core::rpc::Created;
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request::{self, ExCreateQp, ModifyQp};
-use soft_hca_core::uapi::verbs::{Psn, QpAttrMask as Mask, Qpn, qp_type, state};
+use soft_hca_core::uapi::verbs::{DeviceLimit, Psn, QpAttrMask as Mask, Qpn, qp_type, state};
 
 use crate::device::{Limits, LinkLayer, Port, Provider};
 use crate::fabric::{GONE, RingOf, store_gid};
@@ -32,41 +32,21 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         qp_type::RC => {}
         qp_type::UC if limits.has_uc => {}
         qp_type::UD if limits.has_ud => {}
-        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_INI | qp_type::XRC_TGT => {
-            return Err(Errno::EOPNOTSUPP.because("the device has no queue pairs of this type"));
+        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_SEND | qp_type::XRC_RECV => {
+            return Err(Errno::EOPNOTSUPP.because(DeviceLimit::QueuePairType.refusal()));
         }
         _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
     }
     let has_own = request.is_srq == 0;
     ensure(has_own || limits.has_srq, NO_SRQ)?;
-    for (asked, limit, reason) in [
-        (
-            request.max_send_wr,
-            limits.max_send_wr,
-            "max_send_wr is more than the device's max_qp_wr",
-        ),
-        (
-            request.max_send_sge,
-            limits.max_send_sge,
-            "max_send_sge is more than the device's max_sge",
-        ),
-        (
-            request.max_inline_data,
-            limits.max_inline_data,
-            "max_inline_data is more than the device's work requests hold",
-        ),
-        (
-            if has_own { request.max_recv_wr } else { 0 },
-            limits.max_recv_wr,
-            "max_recv_wr is more than the device's max_qp_wr",
-        ),
-        (
-            if has_own { request.max_recv_sge } else { 0 },
-            limits.max_recv_sge,
-            "max_recv_sge is more than the device's max_sge",
-        ),
+    for (asked, limit, what) in [
+        (request.max_send_wr, limits.max_send_wr, DeviceLimit::SendWr),
+        (request.max_send_sge, limits.max_send_sge, DeviceLimit::SendSge),
+        (request.max_inline_data, limits.max_inline_data, DeviceLimit::InlineData),
+        (if has_own { request.max_recv_wr } else { 0 }, limits.max_recv_wr, DeviceLimit::RecvWr),
+        (if has_own { request.max_recv_sge } else { 0 }, limits.max_recv_sge, DeviceLimit::RecvSge),
     ] {
-        let refusal = Errno::EINVAL.because(reason);
+        let refusal = Errno::EINVAL.because(what.refusal());
         ensure(asked <= limit, refusal.beyond(asked.into(), limit.into()))?;
     }
     Ok(())
@@ -296,7 +276,7 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
             Mask::MAX_QP_RD_ATOMIC,
             request.max_rd_atomic,
             max_rd_atomic,
-            "max_rd_atomic is more than the device's max_qp_init_rd_atom",
+            DeviceLimit::InitRdAtomic.refusal(),
         ),
     ] {
         let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());

@@ -6,7 +6,7 @@ use soft_hca_core::errno::{Errno, Label, Result, ensure};
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request;
-use soft_hca_core::uapi::verbs::SrqAttrMask;
+use soft_hca_core::uapi::verbs::{DeviceLimit, SrqAttrMask};
 
 use crate::device::Limits;
 use crate::fabric::{GONE, RingOf};
@@ -18,7 +18,7 @@ const LIMIT: Errno = Errno::EINVAL.because("srq_limit is more than the queue has
 
 /// What a device without shared receive queues says of them.
 pub(super) const NO_SRQ: Errno =
-    Errno::EOPNOTSUPP.because("the device has no shared receive queues");
+    Errno::EOPNOTSUPP.because(DeviceLimit::SharedReceiveQueues.refusal());
 
 /// CREATE_SRQ's answer.
 pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
@@ -31,7 +31,7 @@ fn check_size(max_wr: u32, limits: &Limits) -> Result<()> {
     ensure(
         max_wr <= limits.max_srq_wr,
         Errno::EINVAL
-            .because("max_wr is more than the device's max_srq_wr")
+            .because(DeviceLimit::SrqWr.refusal())
             .beyond(max_wr.into(), limits.max_srq_wr.into()),
     )
 }
@@ -50,7 +50,7 @@ pub(super) fn create_srq(
     ensure(
         is_allowed,
         Errno::EINVAL
-            .because("max_sge is more than the device's max_srq_sge")
+            .because(DeviceLimit::SrqSge.refusal())
             .beyond(max_sge.into(), limits.max_srq_sge.into()),
     )?;
     ensure(limit <= max_wr, LIMIT.beyond(limit.into(), max_wr.into()))?;

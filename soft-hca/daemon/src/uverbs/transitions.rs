@@ -1,60 +1,15 @@
-//! Which changes of a queue pair's state are legal, and with which attributes: the table of
-//! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`), IBTA chapter 10.3.
+//! Refuses changes of a queue pair's state that are illegal, or come with other attributes than they
+//! have to ([`QpState::transition`]).
 
 use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
-use soft_hca_core::uapi::verbs::QpAttrMask as Mask;
-use soft_hca_core::uapi::verbs::qp_type::{RC, UD};
-use soft_hca_core::uapi::verbs::state::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
-
-/// Attributes that must and that may come with a change; `None` if it is illegal. STATE may always
-/// come, and a change to another state does not come without.
-fn attributes(qp: u32, from: u32, to: u32) -> Option<(Mask, Mask)> {
-    let none = Mask::empty();
-    let is_ud = qp == UD;
-    let is_rc = qp == RC;
-    // "Running" attributes of connected types, more of them with acknowledgements.
-    let connected = Mask::CUR_STATE | Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PATH_MIG_STATE;
-    let running = match qp {
-        UD => Mask::CUR_STATE | Mask::QKEY,
-        RC => connected | Mask::MIN_RNR_TIMER,
-        _ => connected,
-    };
-    Some(match (from, to) {
-        (_, RESET | ERR) => (none, none),
-        (RESET, INIT) => (if is_ud { Mask::INIT_UD } else { Mask::INIT }, none),
-        (INIT, INIT) => (none, if is_ud { Mask::INIT_UD } else { Mask::INIT }),
-        (INIT, RTR) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),
-        (INIT, RTR) => (
-            if is_rc { Mask::RTR_RC } else { Mask::RTR_UC },
-            Mask::ALT_PATH | Mask::ACCESS_FLAGS | Mask::PKEY_INDEX,
-        ),
-        (RTR, RTS) => (if is_rc { Mask::RTS_RC } else { Mask::RTS }, running),
-        (RTS | SQD | SQE, RTS) => (none, running),
-        (RTS, SQD) => (none, Mask::EN_SQD_ASYNC_NOTIFY),
-        (SQD, SQD) if is_ud => (none, Mask::PKEY_INDEX | Mask::QKEY),
-        (SQD, SQD) => {
-            let path = Mask::AV
-                | Mask::ALT_PATH
-                | Mask::ACCESS_FLAGS
-                | Mask::PKEY_INDEX
-                | Mask::PATH_MIG_STATE;
-            let acknowledged = Mask::PORT
-                | Mask::TIMEOUT
-                | Mask::RETRY_CNT
-                | Mask::RNR_RETRY
-                | Mask::MAX_QP_RD_ATOMIC
-                | Mask::MAX_DEST_RD_ATOMIC
-                | Mask::MIN_RNR_TIMER;
-            (none, path | if is_rc { acknowledged } else { none })
-        }
-        _ => return None,
-    })
-}
+use soft_hca_core::uapi::verbs::state::{INIT, RTR, RTS, SQD, SQE};
+use soft_hca_core::uapi::verbs::{QpAttrMask as Mask, QpState, QpType, Transition};
 
 /// Refuses a change from one state to another that is illegal, or comes without an attribute that it
 /// requires, or with one that does not belong to it.
 pub(crate) fn check(qp: u32, from: u32, to: u32, given: Mask) -> Result<()> {
-    let (required, optional) = attributes(qp, from, to).ok_or(illegal(from, to))?;
+    let transition = QpState(from).transition(QpState(to), QpType(qp));
+    let Transition { required, optional } = transition.ok_or(illegal(from, to))?;
     let allowed = required | optional | Mask::STATE | Mask::CUR_STATE;
     let (missing, others) = (required.difference(given), given.difference(allowed));
     ensure(missing.is_empty(), Errno::EINVAL.because(requires(missing)))?;
@@ -121,7 +76,8 @@ fn excludes(given: Mask) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use soft_hca_core::uapi::verbs::qp_type::UC;
+    use soft_hca_core::uapi::verbs::qp_type::{RC, UC, UD};
+    use soft_hca_core::uapi::verbs::state::{ERR, RESET};
 
     fn is_legal(qp: u32, from: u32, to: u32, given: Mask) -> bool {
         check(qp, from, to, given).is_ok()

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use soft_hca_verbs::WcStatus;
+
 use super::{Found, Rule, done, hook, source};
 use crate::arguments::{self, cq, number};
 use crate::entry::{Call, Channel, Completion, Entry, What};
@@ -110,7 +112,7 @@ impl Arming {
             What::Completion(Completion { cq, status, solicited, lost: false, .. }) => {
                 let Some(queue) = self.queues.get_mut(cq) else { return };
                 queue.come += 1;
-                if *solicited || status != "IBV_WC_SUCCESS" {
+                if *solicited || *status != WcStatus::SUCCESS {
                     queue.last_solicited = queue.come;
                 }
             }

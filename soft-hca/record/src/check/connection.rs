@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use soft_hca_verbs::QpState;
+
 use super::{Found, Rule, done, source};
 use crate::arguments::{self, qp};
 use crate::entry::{Call, Completion, Entry, Outcome, ReceivePosted, ReceiveQueue, Seen, What};
@@ -44,20 +46,14 @@ impl Connections {
                 found.extend(refused(entry, call));
             }
             What::ReceivePosted(posted) => self.receives(entry, posted),
-            What::Completion(Completion { qp, opcode, .. })
-                if opcode.starts_with("IBV_WC_RECV") =>
-            {
+            What::Completion(Completion { qp, opcode, .. }) if opcode.is_receive() => {
                 if let Some(pair) = self.pairs.get_mut(qp) {
                     pair.has_received = true;
                     self.received.insert(pair.process, entry.t);
                 }
             }
-            What::SendPosted(posted) => {
-                let takes_receive =
-                    posted.opcode.contains("SEND") || posted.opcode.contains("WITH_IMM");
-                if takes_receive {
-                    found.extend(self.sends(posted.qp));
-                }
+            What::SendPosted(posted) if posted.opcode.takes_receive() => {
+                found.extend(self.sends(posted.qp));
             }
             What::ProcessEnded { .. } => {
                 self.pairs.retain(|_, pair| pair.process != entry.process);
@@ -85,7 +81,7 @@ impl Connections {
                     return;
                 };
                 pair.peer = qp(args, "dest_qp_num").or(pair.peer);
-                if arguments::text(args, "qp_state") == Some("IBV_QPS_RESET") {
+                if arguments::word(args, "qp_state") == Some(QpState::RESET) {
                     *pair = Pair { process, ..Pair::default() };
                 }
             }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use soft_hca_verbs::{EventType, WcStatus};
+
 use super::{Found, Rule, done, source};
 use crate::arguments::{self, number, qp};
 use crate::entry::{Call, Completion, Entry, ReceivePosted, ReceiveQueue, Seen, What};
@@ -88,13 +90,13 @@ impl Limits {
                 }
             }
             What::Completion(Completion { qp, opcode, status, .. })
-                if status == "IBV_WC_SUCCESS" && opcode.starts_with("IBV_WC_RECV") =>
+                if *status == WcStatus::SUCCESS && opcode.is_receive() =>
             {
                 let srq = self.of.get(qp).and_then(|srq| self.queues.get_mut(srq));
                 srq.into_iter().for_each(|queue| queue.taken(entry.t));
             }
             What::AsyncEvent { event, element: Some(Name::Srq(srq)), .. }
-                if event == "IBV_EVENT_SRQ_LIMIT_REACHED" =>
+                if *event == EventType::SRQ_LIMIT_REACHED =>
             {
                 let queue = self.queues.get_mut(srq);
                 queue.into_iter().for_each(|queue| queue.state = State::Reached);

@@ -42,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
+use soft_hca_verbs::DeviceLimit;
 
 use crate::entry::{Call, Entry, Outcome, SendPosted, What};
 use crate::place::Place;
@@ -148,6 +149,12 @@ impl Checker {
         Self { lacks_atomics, ..self }
     }
 
+    /// The same of a run whose ports have P_Key tables of so many entries, and not of one.
+    pub fn with_pkeys(mut self, pkeys: u16) -> Self {
+        self.queues.pkeys = pkeys;
+        self
+    }
+
     /// Another entry.
     pub fn entry(&mut self, entry: &Entry) {
         match &entry.what {
@@ -239,7 +246,7 @@ impl Checker {
 
 /// A call that was refused because the device has less than it asks for, or none of it.
 fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
-    let Outcome::Refused { errno, reason: Some(reason), values, .. } = &call.result else {
+    let Outcome::Refused { error, reason: Some(reason), values, .. } = &call.result else {
         return None;
     };
     let number = |name: &str| {
@@ -248,10 +255,11 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
             _ => None,
         })
     };
+    // Others of a call's limits are the specification's, or a port's.
+    DeviceLimit::of(reason)?;
     let what = match (number("asked for"), number("limit")) {
-        (Some(asked), Some(limit)) => format!("{errno}: {reason}: {asked} of {limit}"),
-        _ if reason.starts_with("the device has no ") => format!("{errno}: {reason}"),
-        _ => return None,
+        (Some(asked), Some(limit)) => format!("{error}: {reason}: {asked} of {limit}"),
+        _ => format!("{error}: {reason}"),
     };
     Some(Found {
         rule: Rule::Refused,
@@ -265,7 +273,7 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
 
 /// An atomic operation that is posted to a device that has none.
 fn no_atomic(adapter: &str, entry: &Entry, posted: &SendPosted) -> Option<Found> {
-    posted.opcode.contains("ATOMIC").then(|| Found {
+    posted.opcode.is_atomic().then(|| Found {
         rule: Rule::Refused,
         process: entry.process,
         place: format!("qp {}", posted.qp),

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use soft_hca_verbs::{Mtu, QpState};
+
 use super::{Found, Rule, done, source};
-use crate::arguments::{qp, text};
+use crate::arguments::{qp, word};
 use crate::entry::{Call, Entry, What};
 
 /// One end: a queue pair.
@@ -12,8 +14,8 @@ struct End {
     process: u32,
     /// `dest_qp_num`
     peer: Option<u32>,
-    /// `path_mtu`, such as `IBV_MTU_1024`.
-    mtu: Option<String>,
+    /// `path_mtu`
+    mtu: Option<Mtu>,
 }
 
 /// Queue pairs that are there, as far as their paths go.
@@ -40,11 +42,11 @@ impl Paths {
             "ibv_modify_qp" => {
                 let number = qp(args, "qp")?;
                 let end = self.0.get_mut(&number)?;
-                if text(args, "qp_state") == Some("IBV_QPS_RESET") {
+                if word(args, "qp_state") == Some(QpState::RESET) {
                     *end = End { process, ..End::default() };
                 }
                 end.peer = qp(args, "dest_qp_num").or(end.peer);
-                end.mtu = Some(text(args, "path_mtu")?.into());
+                end.mtu = Some(word(args, "path_mtu")?);
                 return self.differs(number, entry);
             }
             _ => {}
@@ -56,7 +58,7 @@ impl Paths {
     fn differs(&self, number: u32, entry: &Entry) -> Option<Found> {
         let end = self.0.get(&number)?;
         let peer = self.0.get(&end.peer?).filter(|peer| peer.peer == Some(number))?;
-        let (own, its) = (end.mtu.as_ref()?, peer.mtu.as_ref()?);
+        let (own, its) = (end.mtu?, peer.mtu?);
         (own != its).then(|| Found {
             rule: Rule::PathMtu,
             process: entry.process,

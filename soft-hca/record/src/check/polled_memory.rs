@@ -14,6 +14,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use soft_hca_verbs::{QpState, WcStatus};
+
 use super::{Found, Rule, done, source};
 use crate::arguments::{self, qp};
 use crate::entry::{Call, Channel, Completion, Entry, SendPosted, What};
@@ -83,7 +85,7 @@ impl PolledMemory {
             What::SendPosted(posted) => found.extend(self.posts(entry, posted)),
             // What completes of its own requests tells nothing of the peer's.
             What::Completion(Completion { qp, opcode, status, .. })
-                if status != "IBV_WC_SUCCESS" || opcode.starts_with("IBV_WC_RECV") =>
+                if *status != WcStatus::SUCCESS || opcode.is_receive() =>
             {
                 let taker = self.writers.get(qp).map(|writer| writer.process);
                 let is_told = |watcher| Some(watcher) == taker;
@@ -124,7 +126,7 @@ impl PolledMemory {
                 let Some(number) = qp(args, "qp") else { return };
                 let Some(writer) = self.writers.get_mut(&number) else { return };
                 writer.peer = qp(args, "dest_qp_num").or(writer.peer);
-                if arguments::text(args, "qp_state") == Some("IBV_QPS_RESET") {
+                if arguments::word(args, "qp_state") == Some(QpState::RESET) {
                     *writer = Writer { process, ..Writer::default() };
                 }
             }

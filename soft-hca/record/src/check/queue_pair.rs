@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use soft_hca_verbs::{SendFlags, WrOpcode};
+
 use super::buffers::Range;
 use crate::arguments::{self, cq, number};
 use crate::entry::{ReceiveQueue, SendPosted, Sge};
@@ -35,16 +37,16 @@ impl Send {
         signals_all: bool,
         source: Option<Arc<Place>>,
     ) -> Self {
-        let has = |flag: &str| posted.flags.iter().any(|set| set == flag);
-        let is = |kind: &str| posted.opcode.contains(kind);
-        let length = if is("ATOMIC") { 8 } else { posted.length };
-        let target = posted.remote.filter(|_| is("WRITE") || is("ATOMIC"));
+        let has = |flag| posted.flags.contains(flag);
+        let opcode = posted.opcode;
+        let length = if opcode.is_atomic() { 8 } else { posted.length };
+        let target = posted.remote.filter(|_| opcode.writes());
         Self {
             wr_id: posted.wr_id,
-            is_signaled: signals_all || has("IBV_SEND_SIGNALED"),
-            sges: if has("IBV_SEND_INLINE") { Vec::new() } else { posted.sges.clone() },
+            is_signaled: signals_all || has(SendFlags::SIGNALED),
+            sges: if has(SendFlags::INLINE) { Vec::new() } else { posted.sges.clone() },
             t,
-            is_read: is("READ") || is("ATOMIC_FETCH") || is("ATOMIC_CMP"),
+            is_read: opcode == WrOpcode::RDMA_READ || opcode.fetches(),
             target: target.map(|at| (at.address, at.address.saturating_add(length))),
             is_executed: false,
             source,

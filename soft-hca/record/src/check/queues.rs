@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use soft_hca_verbs::{AccessFlags, QpState, SendFlags, WcStatus, WrOpcode};
+
 use super::buffers::{AdapterWrites, Range, overlap, range};
 use super::memory::Written;
 use super::queue_pair::{Asked, QueuePair, Receive, Send};
@@ -61,6 +63,8 @@ pub(super) struct Queues {
     qps: BTreeMap<u32, QueuePair>,
     cqs: HashMap<u32, CompletionQueue>,
     srqs: HashMap<u32, Shared>,
+    /// Entries of the largest P_Key table of the ports; 0 for one.
+    pub pkeys: u16,
     hook: hook::Seen,
     /// Findings by what processes have polled, which do not count if their polls are not seen.
     held: BTreeMap<u32, Vec<Found>>,
@@ -90,9 +94,8 @@ impl Region {
     fn new(lkey: u32, args: &[Named]) -> Self {
         let start = arguments::name(args, "addr").map_or(0, |at| at.number());
         let end = start.saturating_add(number(args, "length").unwrap_or_default());
-        let access = arguments::text(args, "access").unwrap_or_default();
-        let rights = ["REMOTE_WRITE", "REMOTE_ATOMIC", "MW_BIND"];
-        let is_remote = rights.iter().any(|right| access.contains(right));
+        let access: AccessFlags = arguments::word(args, "access").unwrap_or_default();
+        let is_remote = access.intersects(AccessFlags::REMOTE_MODIFY | AccessFlags::MW_BIND);
         let is_elsewhere = arguments::name(args, "iova").is_some();
         Self { lkey, range: (start, end), is_remote, is_elsewhere }
     }
@@ -265,22 +268,24 @@ impl Queues {
     fn modify_qp(&mut self, here: &mut Here<'_>, call: &Call) {
         let Some(number) = qp(&call.args, "qp") else { return };
         let index = arguments::number(&call.args, "pkey_index");
-        if let Some(index) = index.filter(|index| *index > 0) {
-            let what = format!("pkey_index {index} was set, and a port has one P_Key");
+        let pkeys = self.pkeys.max(1);
+        if let Some(index) = index.filter(|index| *index >= pkeys.into()) {
+            let has = if pkeys == 1 { "one P_Key".into() } else { format!("{pkeys} P_Keys") };
+            let what = format!("pkey_index {index} was set, and a port has {has}");
             here.finds(Rule::PkeyIndex, format!("qp {number}"), what);
         }
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.modify(here.t, &here.source, &call.args);
         }
-        let state = arguments::text(&call.args, "qp_state");
-        if matches!(state, Some("IBV_QPS_RESET" | "IBV_QPS_ERR")) {
+        let state = arguments::word(&call.args, "qp_state");
+        if matches!(state, Some(QpState::RESET | QpState::ERR)) {
             self.empty(number);
         }
         let Some(qp) = self.qps.get_mut(&number) else { return };
         match state {
-            Some("IBV_QPS_RESET") => (qp.has_seen_failure, qp.has_failed) = (false, false),
+            Some(QpState::RESET) => (qp.has_seen_failure, qp.has_failed) = (false, false),
             // What is posted from now on is flushed.
-            Some("IBV_QPS_ERR") => qp.has_failed = true,
+            Some(QpState::ERR) => qp.has_failed = true,
             _ => {}
         }
     }
@@ -324,8 +329,7 @@ impl Queues {
         let Some(qp) = self.qps.get_mut(&posted.qp) else { return };
         let place = || format!("qp {}", posted.qp);
         let Asked { send_wr, send_sge, inline, .. } = qp.asked;
-        let has = |flag: &str| posted.flags.iter().any(|set| set == flag);
-        let is_inline = has("IBV_SEND_INLINE");
+        let is_inline = posted.flags.contains(SendFlags::INLINE);
         if is_inline && posted.length > inline {
             let what = format!("{} bytes of inline data, max_inline_data {inline}", posted.length);
             here.finds(Rule::InlineSize, place(), what);
@@ -339,7 +343,7 @@ impl Queues {
             let what = "a send was posted after the program had polled a failed completion";
             here.finds(Rule::AfterError, place(), what.into());
         }
-        let is_read = posted.opcode.contains("READ") || posted.opcode.contains("ATOMIC");
+        let is_read = posted.opcode == WrOpcode::RDMA_READ || posted.opcode.is_atomic();
         let depths = (qp.max_rd_atomic, qp.peer.filter(|_| is_read));
         let written = self.written.entry(here.process).or_default();
         if let Some((from, to)) = written.overlap(&posted.sges).filter(|_| !is_inline) {
@@ -513,8 +517,8 @@ impl Queues {
 
     fn completion(&mut self, t: u64, completion: &Completion) {
         let Completion { cq, qp: number, wr_id, opcode, status, .. } = completion;
-        let has_failed = status != "IBV_WC_SUCCESS";
-        let is_receive = !has_failed && opcode.starts_with("IBV_WC_RECV");
+        let has_failed = *status != WcStatus::SUCCESS;
+        let is_receive = !has_failed && opcode.is_receive();
         let mut sges = Vec::new();
         if let Some(qp) = self.qps.get_mut(number) {
             qp.has_failed |= has_failed;

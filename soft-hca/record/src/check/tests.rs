@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{CLIENT, Run, SERVER};
+use crate::testing::{CLIENT, Run, SERVER, begun};
 
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let mut checker = Checker::new();
@@ -31,6 +31,56 @@ fn posts(sends: u64) -> Run {
 
 fn polls(run: &mut Run, found: u32) {
     run.put(10, CLIENT, "polled", json!({"cq": 2, "found": found}));
+}
+
+/// The P_Key tables of RoCE ports have one entry, and those of InfiniBand's sixteen.
+#[test]
+fn an_index_into_the_table_of_p_keys() {
+    let rules = |index: u32, pkeys: u16| {
+        let mut run = begun();
+        let args = json!([["qp", {"qp": 17}], ["qp_state", "IBV_QPS_INIT"], ["pkey_index", index]]);
+        run.call(SERVER, "ibv_modify_qp", args, json!([]));
+        let mut checker = Checker::new().with_pkeys(pkeys);
+        run.entries().iter().for_each(|entry| checker.entry(entry));
+        checker.end().iter().map(|found| found.rule).collect::<Vec<_>>()
+    };
+    for (index, pkeys) in [(0, 1), (0, 16), (1, 16), (15, 16)] {
+        assert_eq!(rules(index, pkeys), [], "{index} of {pkeys}");
+    }
+    for (index, pkeys) in [(1, 1), (16, 16)] {
+        assert_eq!(rules(index, pkeys), [Rule::PkeyIndex], "{index} of {pkeys}");
+    }
+}
+
+/// A limit is an adapter's if it is one that adapters have: fields and tables have limits, too.
+#[test]
+fn what_is_refused_is_the_adapters_if_it_has_such_a_limit() {
+    let found = |reason: &str, values: serde_json::Value| {
+        let mut run = Run::new();
+        let refused = json!({"errno": "EINVAL", "number": 22, "reason": reason, "values": values});
+        let call = json!({
+            "thread": 4720, "name": "ibv_modify_qp", "args": [], "duration": 1, "result": {"refused": refused},
+        });
+        run.put(1, SERVER, "call", call);
+        let mut checker = Checker::like(Some("mlx5".into()));
+        run.entries().iter().for_each(|entry| checker.entry(entry));
+        checker.end().into_iter().map(|found| found.what).collect::<Vec<_>>()
+    };
+    let values = || json!([["asked for", 32], ["limit", 31]]);
+    assert_eq!(
+        found("max_send_sge is more than the device's max_sge", values()),
+        ["like mlx5, EINVAL: max_send_sge is more than the device's max_sge: 32 of 31"]
+    );
+    let none = "the device has no shared receive queues";
+    assert_eq!(found(none, json!([])), [format!("like mlx5, EINVAL: {none}")]);
+    for other in [
+        "timeout has five bits",
+        "the port's GID table has no entry at sgid_index",
+        "the device has no port with this number",
+        "srq_limit is more than the queue has room for",
+    ] {
+        assert!(found(other, values()).is_empty(), "{other}");
+    }
 }
 
 #[test]

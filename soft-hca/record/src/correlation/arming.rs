@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use soft_hca_verbs::WcStatus;
+
 use super::{Correlation, Flow};
 use crate::arguments::{channel, cq, number};
 use crate::entry::{Channel, Outcome, What};
@@ -43,7 +45,7 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
             }
             What::Completion(done) => {
                 let counts =
-                    |only: bool| !only || done.solicited || done.status != crate::words::SUCCESS;
+                    |only: bool| !only || done.solicited || done.status != WcStatus::SUCCESS;
                 let Some((of, only)) = armed.get(&done.cq).copied() else { continue };
                 if let Some(channel) = channels.get(&done.cq).filter(|_| counts(only)) {
                     armed.remove(&done.cq);

@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use soft_hca_verbs::WcStatus;
+
 use super::Correlation;
 use crate::entry::{Executed, What};
-use crate::words::SUCCESS;
 
 /// Transfers whose receive is to be found yet, in their order, by the queue pair that they have gone to.
 pub(super) struct Sent(HashMap<u32, VecDeque<usize>>);
@@ -27,7 +28,7 @@ impl Sent {
     /// The transfer whose message a receive has taken that has completed so.
     pub(super) fn of(&mut self, correlation: &Correlation<'_>, received: usize) -> Option<usize> {
         let What::Completion(done) = &correlation.entries[received].what else { return None };
-        let sent = self.0.get_mut(&done.qp).filter(|_| done.status == SUCCESS)?;
+        let sent = self.0.get_mut(&done.qp).filter(|_| done.status == WcStatus::SUCCESS)?;
         let next = correlation.transfers[*sent.front()?].posted;
         if next.is_some_and(|posted| posted > received) { None } else { sent.pop_front() }
     }
@@ -35,7 +36,9 @@ impl Sent {
 
 /// Whether a work request has gone into a receive of the other host.
 fn has_taken_a_receive(executed: &Executed) -> bool {
-    let opcode = executed.opcode.as_str();
-    let takes = opcode.starts_with("IBV_WR_SEND") || opcode.ends_with("_WITH_IMM");
-    takes && executed.status == SUCCESS && executed.reason.is_none() && executed.receive.is_none()
+    let takes = executed.opcode.takes_receive();
+    takes
+        && executed.status == WcStatus::SUCCESS
+        && executed.reason.is_none()
+        && executed.receive.is_none()
 }

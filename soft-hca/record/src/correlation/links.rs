@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use soft_hca_verbs::{CmEvent, WcStatus};
+
 use super::link::Sent;
 use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair};
 use crate::arguments::value;
 use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
 use crate::requests::requests;
-use crate::words::SUCCESS;
 
 /// What has been seen so far.
 #[derive(Default)]
@@ -235,7 +236,7 @@ fn put(correlation: &mut Correlation<'_>, transfer: Transfer) {
 /// The datagram that another process has put into a receive: what it executes next.
 fn sender(correlation: &Correlation<'_>, received: usize) -> Option<usize> {
     let by = correlation.entries[received].by?;
-    let is_success = matches!(&correlation.entries[received].what, What::Completion(done) if done.status == SUCCESS);
+    let is_success = matches!(&correlation.entries[received].what, What::Completion(done) if done.status == WcStatus::SUCCESS);
     let mut behind = correlation.entries[received..].iter().zip(received..).take(NEXT);
     let (_, at) = behind
         .find(|(entry, _)| entry.process == by && matches!(entry.what, What::Executed(_)))
@@ -259,12 +260,19 @@ struct Connections {
     asked: VecDeque<(Id, usize)>,
 }
 
-/// The calls that lead to events, and the beginning of the events' names.
-const LOCAL: [(&str, &str); 3] = [
-    ("rdma_resolve_addr", "RDMA_CM_EVENT_ADDR_"),
-    ("rdma_resolve_route", "RDMA_CM_EVENT_ROUTE_"),
-    ("rdma_join_multicast", "RDMA_CM_EVENT_MULTICAST_"),
-];
+/// Calls that lead to events without a peer.
+const LOCAL: [&str; 3] = ["rdma_resolve_addr", "rdma_resolve_route", "rdma_join_multicast"];
+
+/// The one of these that leads to an event.
+fn led_to(event: CmEvent) -> Option<&'static str> {
+    use CmEvent as Event;
+    match event {
+        Event::ADDR_RESOLVED | Event::ADDR_ERROR | Event::ADDR_CHANGE => Some(LOCAL[0]),
+        Event::ROUTE_RESOLVED | Event::ROUTE_ERROR => Some(LOCAL[1]),
+        Event::MULTICAST_JOIN | Event::MULTICAST_ERROR => Some(LOCAL[2]),
+        _ => None,
+    }
+}
 
 impl Connections {
     fn join(&mut self, at: usize, id: Id, correlation: &mut Correlation<'_>) {
@@ -289,9 +297,9 @@ impl Connections {
         correlation: &mut Correlation<'_>,
     ) {
         let Some(id) = cm_id(&call.args).map(|id| (participant, id)) else { return };
-        if let Some((_, event)) = LOCAL.iter().find(|(name, _)| *name == call.name) {
+        if let Some(name) = LOCAL.iter().find(|name| **name == call.name) {
             self.anew(id, correlation);
-            self.leads.insert((id, event), at);
+            self.leads.insert((id, name), at);
             self.join(at, id, correlation);
             return;
         }
@@ -340,17 +348,16 @@ impl Connections {
         correlation: &mut Correlation<'_>,
     ) {
         let id = (participant, event.id);
-        let local = LOCAL.iter().find(|(_, beginning)| event.event.starts_with(beginning));
-        if let Some((_, beginning)) = local {
-            if let Some(from) = self.leads.remove(&(id, beginning)) {
+        if let Some(call) = led_to(event.event) {
+            if let Some(from) = self.leads.remove(&(id, call)) {
                 correlation.flows.push(Flow { from, to: at });
             }
             self.join(at, id, correlation);
             return;
         }
         let other = self.other.get(&id).copied();
-        let from = match event.event.as_str() {
-            "RDMA_CM_EVENT_CONNECT_REQUEST" => {
+        let from = match event.event {
+            CmEvent::CONNECT_REQUEST => {
                 let asker = event.qp.and_then(|qp| owner.get(&qp)).copied();
                 let asked = asker.and_then(|asker| {
                     self.asked.iter().position(|((participant, _), _)| *participant == asker)
@@ -368,7 +375,7 @@ impl Connections {
                 }
                 asked.map(|(_, at)| at)
             }
-            "RDMA_CM_EVENT_CONNECT_RESPONSE" | "RDMA_CM_EVENT_ESTABLISHED" => {
+            CmEvent::CONNECT_RESPONSE | CmEvent::ESTABLISHED => {
                 // Who accepts is told when the other side's answer has come.
                 let of_other =
                     |what| other.and_then(|other| self.leads.get(&(other, what))).copied();
@@ -380,13 +387,11 @@ impl Connections {
                 self.leads.insert((id, "established"), at);
                 from
             }
-            "RDMA_CM_EVENT_REJECTED" => {
-                other.and_then(|other| self.leads.remove(&(other, "reject")))
-            }
-            "RDMA_CM_EVENT_DISCONNECTED" => {
+            CmEvent::REJECTED => other.and_then(|other| self.leads.remove(&(other, "reject"))),
+            CmEvent::DISCONNECTED => {
                 other.and_then(|other| self.leads.remove(&(other, "disconnect")))
             }
-            "RDMA_CM_EVENT_UNREACHABLE" | "RDMA_CM_EVENT_CONNECT_ERROR" => {
+            CmEvent::UNREACHABLE | CmEvent::CONNECT_ERROR => {
                 self.leads.get(&(id, "connect")).copied()
             }
             _ => None,

@@ -28,6 +28,8 @@ pub(crate) use numbers::Number;
 pub(crate) use regions::Region;
 pub(crate) use threads::Threads;
 
+use soft_hca_verbs::CmEvent;
+
 use crate::calls;
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::value::{Name, Named, Value};
@@ -104,7 +106,7 @@ pub(crate) struct Correlation<'r> {
     /// Commands that are not shown for another entry of their call stands for them, by that entry.
     pub(crate) beneath: HashMap<usize, Vec<usize>>,
     /// Names of events as the program gets them, where the library gets others.
-    pub(crate) fetched: HashMap<usize, String>,
+    pub(crate) fetched: HashMap<usize, CmEvent>,
     /// Whether an entry is such a command.
     pub(crate) is_beneath: Vec<bool>,
     pub(crate) transfers: Vec<Transfer>,
@@ -185,8 +187,8 @@ impl<'r> Correlation<'r> {
         if let Some(number) = self.numbers[at] {
             label.rest = format!("{}: {}", number.text(), label.rest);
         }
-        if let Some(name) = self.fetched.get(&at) {
-            label.name.clone_from(name);
+        if let Some(event) = self.fetched.get(&at) {
+            label.name = event.to_string();
         }
         if label.reason.is_none() {
             label.reason = self.reason(at);

@@ -1,9 +1,10 @@
 //! The parts of a run: setup, connection, messages, teardown.
 
+use soft_hca_verbs::{CmEvent, QpState, WcStatus};
+
 use super::Correlation;
+use crate::arguments;
 use crate::entry::{Entry, What};
-use crate::value::{Named, Value};
-use crate::words::SUCCESS;
 
 /// A part of a run, as the course takes it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,8 +90,8 @@ fn is_message(entry: &Entry) -> bool {
 /// Whether a work request went its way, other than back.
 fn moves(entry: &Entry) -> bool {
     match &entry.what {
-        What::Executed(executed) => executed.status != "IBV_WC_WR_FLUSH_ERR",
-        What::Completion(completion) => completion.status == SUCCESS,
+        What::Executed(executed) => executed.status != WcStatus::WR_FLUSH_ERR,
+        What::Completion(completion) => completion.status == WcStatus::SUCCESS,
         _ => false,
     }
 }
@@ -101,7 +102,7 @@ fn asks(entry: &Entry) -> bool {
         What::Call(call) => {
             matches!(call.name.as_str(), "rdma_connect" | "rdma_join_multicast")
         }
-        What::ConnectionEvent(event) => event.event == "RDMA_CM_EVENT_CONNECT_REQUEST",
+        What::ConnectionEvent(event) => event.event == CmEvent::CONNECT_REQUEST,
         _ => false,
     }
 }
@@ -110,7 +111,7 @@ fn asks(entry: &Entry) -> bool {
 fn connects(entry: &Entry) -> bool {
     match &entry.what {
         What::Call(call) => matches!(call.name.as_str(), "ibv_modify_qp" | "rdma_accept"),
-        What::ConnectionEvent(event) => event.event == "RDMA_CM_EVENT_ESTABLISHED",
+        What::ConnectionEvent(event) => event.event == CmEvent::ESTABLISHED,
         _ => asks(entry),
     }
 }
@@ -120,11 +121,10 @@ fn takes_down(entry: &Entry) -> bool {
         ["rdma_disconnect", "rdma_destroy_", "rdma_leave_", "ibv_destroy_", "ibv_de", "ibv_close_"];
     match &entry.what {
         What::Call(call) if call.name == "ibv_modify_qp" => {
-            let error = Value::Text("IBV_QPS_ERR".into());
-            call.args.iter().any(|Named(_, value)| *value == error)
+            arguments::word(&call.args, "qp_state") == Some(QpState::ERR)
         }
         What::Call(call) => BEGINNINGS.iter().any(|beginning| call.name.starts_with(beginning)),
-        What::ConnectionEvent(event) => event.event == "RDMA_CM_EVENT_DISCONNECTED",
+        What::ConnectionEvent(event) => event.event == CmEvent::DISCONNECTED,
         What::ProcessEnded { .. } => true,
         _ => false,
     }

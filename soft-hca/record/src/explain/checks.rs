@@ -1,6 +1,8 @@
 //! Checks in words for who does not know RDMA by heart: whose side they are about, and what
 //! usually makes them fail.
 
+use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
+
 use crate::reason::{Lost, Memory, Peer, Reason, Side};
 
 /// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
@@ -153,7 +155,7 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             "not a failure of its own: look at the first failure of this queue pair, or the end of \
              the connection"
         }
-        Reason::Refused { status } if status == "IBV_WC_RNR_RETRY_EXC_ERR" => {
+        Reason::Refused { status: WcStatus::RNR_RETRY_EXC_ERR } => {
             "the receiver posts its receives too late or too few, and rnr_retry is not 7"
         }
         Reason::Refused { .. } => "a record of the other host says which check has failed there",
@@ -163,19 +165,19 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
 }
 
 /// What a status means of which no more is known.
-pub(super) fn status_meaning(status: &str) -> &'static str {
+pub(super) fn status_meaning(status: WcStatus) -> &'static str {
     match status {
-        "IBV_WC_WR_FLUSH_ERR" => "the queue pair was in the error state already",
-        "IBV_WC_REM_ACCESS_ERR" => "the peer's memory does not allow it",
-        "IBV_WC_REM_OP_ERR" => "the peer could not take the message into its receive",
-        "IBV_WC_REM_INV_REQ_ERR" => "the peer's queue pair refuses the operation",
-        "IBV_WC_LOC_PROT_ERR" => "local memory may not be used so",
-        "IBV_WC_LOC_ACCESS_ERR" => "what the peer's request names does not allow it",
-        "IBV_WC_LOC_QP_OP_ERR" => "the work request makes no sense",
-        "IBV_WC_LOC_LEN_ERR" => "a length is wrong",
-        "IBV_WC_MW_BIND_ERR" => "the window cannot be bound so",
-        "IBV_WC_RNR_RETRY_EXC_ERR" => "the receiver had no receive posted for too long",
-        "IBV_WC_RETRY_EXC_ERR" => "the peer did not answer for too long",
+        WcStatus::WR_FLUSH_ERR => "the queue pair was in the error state already",
+        WcStatus::REM_ACCESS_ERR => "the peer's memory does not allow it",
+        WcStatus::REM_OP_ERR => "the peer could not take the message into its receive",
+        WcStatus::REM_INV_REQ_ERR => "the peer's queue pair refuses the operation",
+        WcStatus::LOC_PROT_ERR => "local memory may not be used so",
+        WcStatus::LOC_ACCESS_ERR => "what the peer's request names does not allow it",
+        WcStatus::LOC_QP_OP_ERR => "the work request makes no sense",
+        WcStatus::LOC_LEN_ERR => "a length is wrong",
+        WcStatus::MW_BIND_ERR => "the window cannot be bound so",
+        WcStatus::RNR_RETRY_EXC_ERR => "the receiver had no receive posted for too long",
+        WcStatus::RETRY_EXC_ERR => "the peer did not answer for too long",
         _ => "no more is known than the status",
     }
 }
@@ -222,51 +224,57 @@ const ATOMIC: &str = "atomic operations are of eight bytes, at an address that i
 const ELEMENTS: &str = "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, max_sge)";
 
 /// What usually makes a call fail with an error.
-pub(super) fn call_cause(call: &str, errno: &str, why: &str) -> &'static str {
+pub(super) fn call_cause(call: &str, error: ErrorNumber, why: &str) -> &'static str {
     if let Some((_, cause)) = CAUSES.iter().find(|(check, _)| why.starts_with(check)) {
         return cause;
     }
-    match (call, errno) {
-        ("ibv_post_send", "ENOMEM") => {
+    match (call, error) {
+        ("ibv_post_send", ErrorNumber::ENOMEM) => {
             "more requests are posted than are done: wait for completions before posting more, and \
              have one of every few requests give one (IBV_SEND_SIGNALED); others' queues have room \
              for hardly more than max_send_wr"
         }
-        ("ibv_post_send", "EINVAL") => {
+        ("ibv_post_send", ErrorNumber::EINVAL) => {
             "the work request's opcode is none of this type of queue pair, or its flags do not go with it"
         }
-        ("ibv_post_recv" | "ibv_post_srq_recv", "ENOMEM") => {
+        ("ibv_post_recv" | "ibv_post_srq_recv", ErrorNumber::ENOMEM) => {
             "more receives are posted than max_recv_wr or max_wr, and messages have taken too few"
         }
-        _ => errno_cause(errno),
+        _ => error_cause(error),
     }
 }
 
 /// What usually makes calls fail with an error.
-fn errno_cause(errno: &str) -> &'static str {
-    match errno {
-        "EINVAL" => "a wrong argument, or an object in the wrong state",
-        "ENOENT" => "an object of another context, or one that is destroyed",
-        "ENODATA" => NO_INDEX,
-        "ENOMEM" => "more objects than the device has",
-        "EBUSY" => "another object still uses this one: destroy them in the other order",
-        "EIO" | "ENXIO" => "the device was removed under the program, or its driver ended",
-        "EFAULT" => "an address that is not in the program's memory",
-        "EADDRINUSE" => "another program listens at this port",
-        "EADDRNOTAVAIL" | "ENODEV" => "the address is none of this machine's devices",
-        "EACCES" => "a child of fork uses what its parent has opened",
-        "EOPNOTSUPP" | "ENOSYS" | "EPROTONOSUPPORT" => "the device cannot do that",
+fn error_cause(error: ErrorNumber) -> &'static str {
+    match error {
+        ErrorNumber::EINVAL => "a wrong argument, or an object in the wrong state",
+        ErrorNumber::ENOENT => "an object of another context, or one that is destroyed",
+        ErrorNumber::ENODATA => NO_INDEX,
+        ErrorNumber::ENOMEM => "more objects than the device has",
+        ErrorNumber::EBUSY => "another object still uses this one: destroy them in the other order",
+        ErrorNumber::EIO | ErrorNumber::ENXIO => {
+            "the device was removed under the program, or its driver ended"
+        }
+        ErrorNumber::EFAULT => "an address that is not in the program's memory",
+        ErrorNumber::EADDRINUSE => "another program listens at this port",
+        ErrorNumber::EADDRNOTAVAIL | ErrorNumber::ENODEV => {
+            "the address is none of this machine's devices"
+        }
+        ErrorNumber::EACCES => "a child of fork uses what its parent has opened",
+        ErrorNumber::EOPNOTSUPP | ErrorNumber::ENOSYS | ErrorNumber::EPROTONOSUPPORT => {
+            "the device cannot do that"
+        }
         _ => "see the check",
     }
 }
 
 /// What an asynchronous event tells of that is a failure.
-pub(super) fn asynchronous(event: &str) -> Option<&'static str> {
+pub(super) fn asynchronous(event: EventType) -> Option<&'static str> {
     Some(match event {
-        "IBV_EVENT_CQ_ERR" => "completions were lost, for their queue was full",
-        "IBV_EVENT_QP_FATAL" => "the queue pair has failed",
-        "IBV_EVENT_QP_REQ_ERR" => "the peer has sent what this queue pair cannot execute",
-        "IBV_EVENT_QP_ACCESS_ERR" => "the peer has named memory that it may not use",
+        EventType::CQ_ERR => "completions were lost, for their queue was full",
+        EventType::QP_FATAL => "the queue pair has failed",
+        EventType::QP_REQ_ERR => "the peer has sent what this queue pair cannot execute",
+        EventType::QP_ACCESS_ERR => "the peer has named memory that it may not use",
         _ => return None,
     })
 }

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use soft_hca_verbs::{EventType, QpState};
+
 use super::keys::Keys;
 use crate::arguments::{self, qp};
 use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
@@ -110,9 +112,9 @@ impl Known {
             What::Packet(Packet { qp: Some(qp), .. }) => {
                 self.qp_mut(*qp, entry.process).has_packets = true;
             }
-            What::AsyncEvent { event, place: Some(place), .. } => match event.as_str() {
-                "IBV_EVENT_PORT_ERR" => drop(self.down.entry(place.clone()).or_insert(entry.t)),
-                "IBV_EVENT_PORT_ACTIVE" => drop(self.down.remove(place)),
+            What::AsyncEvent { event, place: Some(place), .. } => match *event {
+                EventType::PORT_ERR => drop(self.down.entry(place.clone()).or_insert(entry.t)),
+                EventType::PORT_ACTIVE => drop(self.down.remove(place)),
                 _ => {}
             },
             // What is not seen may have been executed.
@@ -141,12 +143,12 @@ impl Known {
                 let number = qp(&call.args, "qp")?;
                 let known = self.qp_mut(number, entry.process);
                 known.peer = qp(&call.args, "dest_qp_num").or(known.peer);
-                match arguments::text(&call.args, "qp_state") {
-                    Some("IBV_QPS_RESET") => {
+                match arguments::word(&call.args, "qp_state") {
+                    Some(QpState::RESET) => {
                         (known.has_failed, known.shut) = (false, None);
                         Some((number, Change::Reset))
                     }
-                    Some("IBV_QPS_ERR") => {
+                    Some(QpState::ERR) => {
                         let by = entry.place().and_then(|place| place.call.clone());
                         known.shut.get_or_insert((entry.t, by));
                         Some((number, Change::Shut))

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use soft_hca_verbs::WcStatus;
+
 use super::order::kind;
-use super::{Explainer, FLUSHED, Problem, STALL_NS};
+use super::{Explainer, Problem, STALL_NS};
 use crate::entry::{Entry, What};
 
 /// Something that was told, and how often it has happened since.
@@ -31,8 +33,10 @@ impl Live {
     pub fn entry(&mut self, entry: &Entry) -> Vec<String> {
         let problems = self.explainer.problems(entry);
         let is_flushed = match &entry.what {
-            What::Completion(completion) => completion.status == FLUSHED && !completion.lost,
-            What::Executed(executed) => executed.status == FLUSHED,
+            What::Completion(completion) => {
+                completion.status == WcStatus::WR_FLUSH_ERR && !completion.lost
+            }
+            What::Executed(executed) => executed.status == WcStatus::WR_FLUSH_ERR,
             _ => false,
         };
         let news = problems.into_iter().filter(|problem| !is_flushed && problem.is_news());

@@ -15,6 +15,8 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
+
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
 use crate::place::Place;
@@ -35,9 +37,6 @@ const STALL_NS: u64 = 1_000_000_000;
 
 /// What another host has not acknowledged for less, in nanoseconds, may just be on its way.
 const ANSWER_NS: u64 = 100_000_000;
-
-const SUCCESS: &str = "IBV_WC_SUCCESS";
-const FLUSHED: &str = "IBV_WC_WR_FLUSH_ERR";
 
 /// Something that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +140,7 @@ impl Explainer {
             What::Executed(executed) => self.executed(entry, executed),
             What::Completion(completion) => self.completion(entry, completion),
             What::AsyncEvent { event, element: Some(element), .. } => {
-                self.asynchronous(entry, event, element)
+                self.asynchronous(entry, *event, element)
             }
             What::Dropped { entries } => {
                 let what = format!("{entries} entries are missing");
@@ -351,13 +350,14 @@ impl Explainer {
     }
 
     fn call(&mut self, entry: &Entry, call: &Call) -> Option<Problem> {
-        let Outcome::Refused { errno, reason, values, .. } = &call.result else { return None };
-        let what = format!("{} is refused with {errno}", call.name);
+        let Outcome::Refused { error, reason, values } = &call.result else { return None };
+        let what = format!("{} is refused with {error}", call.name);
         let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
+        let number = ErrorNumber(error.number());
         let cause =
-            if why == ASKED_FOR { FAULT_CAUSE } else { call_cause(&call.name, errno, &why) };
+            if why == ASKED_FOR { FAULT_CAUSE } else { call_cause(&call.name, number, &why) };
         let mut why = why + &compared(values, Value::to_string);
-        if call.name == "ibv_post_send" && errno == "ENOMEM" {
+        if call.name == "ibv_post_send" && number == ErrorNumber::ENOMEM {
             let who = |process: u32| named(&self.processes, process);
             let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
             why += &self.hangs.full(&call.args, &around);
@@ -366,15 +366,15 @@ impl Explainer {
     }
 
     fn connection_event(&mut self, entry: &Entry, event: &ConnectionEvent) -> Option<Problem> {
-        if !connection::has_failed(&event.event, event.status) {
+        if !connection::has_failed(event.event, event.status) {
             return None;
         }
-        let (why, cause) = connection::explain(&event.event, event.status);
+        let (why, cause) = connection::explain(event.event, event.status);
         let what = format!("{} of id {}", event.event, event.id);
         Some(self.of(entry, what, why, cause))
     }
 
-    fn asynchronous(&self, entry: &Entry, event: &str, element: &Name) -> Option<Problem> {
+    fn asynchronous(&self, entry: &Entry, event: EventType, element: &Name) -> Option<Problem> {
         let cause = asynchronous(event)?;
         let what = format!("{event} of {} {element}", element.kind());
         let mut problem = self.of(entry, what, "the device reports it by itself".into(), cause);
@@ -389,7 +389,7 @@ impl Explainer {
     fn executed(&mut self, entry: &Entry, executed: &Executed) -> Option<Problem> {
         let Executed { qp, wr_id, .. } = *executed;
         self.stalled.remove(&qp);
-        if executed.status == SUCCESS {
+        if executed.status == WcStatus::SUCCESS {
             let reason = executed.reason.as_ref()?;
             let what = format!("the datagram wr_id={wr_id:#x} of qp {qp} is sent, and dropped");
             let (why, cause) = self.explain(reason, Side::Requester, (qp, entry.t));
@@ -404,7 +404,7 @@ impl Explainer {
         );
         let (why, cause) = match &executed.reason {
             Some(reason) => self.explain(reason, Side::Requester, (qp, entry.t)),
-            None => unexplained(&executed.status),
+            None => unexplained(executed.status),
         };
         let qps = [Some(qp), self.known.peer(qp)].into_iter().flatten().collect();
         let about = About { qps, role: Role::Cause, cq: None };
@@ -420,18 +420,19 @@ impl Explainer {
             let about = About { qps: vec![qp], role: Role::Cause, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
-        if completion.status == SUCCESS || self.failed.remove(&(qp, wr_id)) {
+        if completion.status == WcStatus::SUCCESS || self.failed.remove(&(qp, wr_id)) {
             return None;
         }
         let qps = vec![qp];
-        if completion.status == FLUSHED {
+        if completion.status == WcStatus::WR_FLUSH_ERR {
             let is_send = self.known.flushes(qp, wr_id);
             // Receives are flushed when the program ends a connection.
             if let Some(how) = self.known.shut(qp, entry.t) {
                 return is_send.then(|| self.flushed(entry, completion, how));
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
-            let (why, cause) = (status_meaning(FLUSHED).into(), usual_cause(&Reason::Flushed));
+            let (why, cause) =
+                (status_meaning(WcStatus::WR_FLUSH_ERR).into(), usual_cause(&Reason::Flushed));
             let about = About { qps, role: Role::Consequence, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
@@ -443,7 +444,7 @@ impl Explainer {
         // Of a send that fails it is told before its completion: this is a receive.
         let (why, cause) = match &completion.reason {
             Some(reason) => self.explain(reason, Side::Responder, (qp, entry.t)),
-            None => unexplained(&completion.status),
+            None => unexplained(completion.status),
         };
         let about = About { qps, role: Role::Cause, cq: None };
         Some(Problem { about, ..self.of(entry, what, why, cause) })
@@ -463,7 +464,7 @@ fn blocked(who: &dyn Fn(u32) -> String, hang: Hang, (t, when): (u64, &str)) -> P
     Problem { source, is_hang: true, ..Problem::new((since, process), what, why, cause) }
 }
 
-fn unexplained(status: &str) -> (String, &'static str) {
+fn unexplained(status: WcStatus) -> (String, &'static str) {
     (status_meaning(status).into(), "see the entries before it")
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::SUCCESS;
+use soft_hca_verbs::WcStatus;
+
 use crate::entry::{Entry, ReceiveQueue, What};
 use crate::place::Place;
 
@@ -29,7 +30,7 @@ impl Sources {
             }
             What::Executed(done) => return self.sends.remove(&(done.qp, done.wr_id)),
             What::Completion(done) => {
-                let is_send = done.status == SUCCESS && !done.opcode.starts_with("IBV_WC_RECV");
+                let is_send = done.status == WcStatus::SUCCESS && !done.opcode.is_receive();
                 return match is_send {
                     true => None,
                     false => self.receives.remove(&(done.qp, done.wr_id)),

@@ -149,7 +149,7 @@ fn each_side_is_named_from_where_it_is_seen() {
     assert!(told.contains("why: on the peer's side: ") && told.contains("max_dest_rd_atomic"));
 
     let right = json!({
-        "check": "access", "side": "responder", "memory": "remote", "needed": "A", "allowed": "0",
+        "check": "access", "side": "responder", "memory": "remote", "needed": "IBV_ACCESS_REMOTE_WRITE", "allowed": "0",
     });
     let mut run = connected();
     run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &right);

@@ -17,10 +17,11 @@ pub(super) fn of(entry: &Entry) -> Vec<DebugAnnotation> {
             let mut arguments = vec![dict("args", &call.args)];
             arguments.push(match &call.result {
                 Outcome::Done(results) => dict("result", results),
-                Outcome::Refused { errno, number, reason, values } => {
+                Outcome::Refused { error, reason, values } => {
+                    let number = error.number();
                     let reason = reason.as_ref().map_or(String::new(), |text| format!(", {text}"));
                     let values = compared(values, value::Value::to_string);
-                    with("refused", Value::String(format!("{errno} ({number}){reason}{values}")))
+                    with("refused", Value::String(format!("{error} ({number}){reason}{values}")))
                 }
             });
             arguments

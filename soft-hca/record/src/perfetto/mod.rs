@@ -14,6 +14,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use prost::Message;
+use soft_hca_verbs::WcStatus;
 
 use crate::entry::{Channel, Direction, Entry, Header, Role, What};
 use crate::requests::{Request, requests};
@@ -144,21 +145,21 @@ impl Events {
                 ("process", "process ended".into())
             }
             What::Call(call) => ("call", call.name.clone()),
-            What::ConnectionEvent(event) => ("connection", event.event.clone()),
-            What::AsyncEvent { event, .. } => ("async", event.clone()),
+            What::ConnectionEvent(event) => ("connection", event.event.to_string()),
+            What::AsyncEvent { event, .. } => ("async", event.to_string()),
             What::SendPosted(posted) => ("work request", format!("post {}", posted.opcode)),
             What::ReceivePosted(_) => ("work request", "post receive".into()),
             What::Stalled { .. } => ("work request", "stalled".into()),
-            What::Executed(executed) if executed.status == SUCCESS => {
+            What::Executed(executed) if executed.status == WcStatus::SUCCESS => {
                 ("work request", format!("execute {}", executed.opcode))
             }
             What::Executed(executed) => {
                 ("work request", format!("execute {}: {}", executed.opcode, executed.status))
             }
-            What::Completion(completion) if completion.status == SUCCESS => {
-                ("completion", completion.opcode.clone())
+            What::Completion(completion) if completion.status == WcStatus::SUCCESS => {
+                ("completion", completion.opcode.to_string())
             }
-            What::Completion(completion) => ("completion", completion.status.clone()),
+            What::Completion(completion) => ("completion", completion.status.to_string()),
             What::Polled(polled) => match polled.found {
                 0 => ("poll", format!("{} in vain", polled.function())),
                 _ => ("poll", polled.function().into()),
@@ -264,8 +265,6 @@ impl Events {
         self.events
     }
 }
-
-const SUCCESS: &str = "IBV_WC_SUCCESS";
 
 /// The call in which a thread waits.
 fn waits_in(channel: Channel) -> &'static str {

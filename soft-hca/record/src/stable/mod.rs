@@ -14,7 +14,9 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use crate::arguments::value;
+use soft_hca_verbs::{CmEvent, QpState, WcStatus};
+
+use crate::arguments::{value, word};
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
 use crate::text::{Style, describe, short_name};
 use crate::value::{Name, Named, Value};
@@ -77,8 +79,8 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
                 ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
             }
         }
-        let state = value(&call.args, "qp_state");
-        if call.name == "ibv_modify_qp" && state == Some(&Value::from("IBV_QPS_ERR")) {
+        let state = word(&call.args, "qp_state");
+        if call.name == "ibv_modify_qp" && state == Some(QpState::ERR) {
             last.insert(thread, index);
         } else {
             last.remove(&thread);
@@ -118,8 +120,8 @@ impl Process {
             }
             What::ConnectionEvent(event) => {
                 let id = place(&mut self.ids, event.id);
-                let ends = ["RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_TIMEWAIT_EXIT"];
-                let part = if ends.contains(&event.event.as_str()) {
+                let ends = [CmEvent::DISCONNECTED, CmEvent::TIMEWAIT_EXIT];
+                let part = if ends.contains(&event.event) {
                     Part::End(id)
                 } else {
                     Part::Thread(place(&mut self.threads, thread))
@@ -181,8 +183,8 @@ impl Process {
     /// is no item yet, as for a send that was flushed, that is `Some(None)`.
     fn send_of(&mut self, completion: &Completion) -> Option<Option<usize>> {
         let Completion { qp, wr_id, .. } = *completion;
-        let has_opcode = completion.status == "IBV_WC_SUCCESS";
-        if has_opcode && completion.opcode.starts_with("IBV_WC_RECV") {
+        let has_opcode = completion.status == WcStatus::SUCCESS;
+        if has_opcode && completion.opcode.is_receive() {
             return None;
         }
         let executed = self.executed.entry(qp).or_default();

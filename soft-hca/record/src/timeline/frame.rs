@@ -4,6 +4,8 @@
 //! arrow crosses a text. One, or more than two, have their texts in one column, and the lanes
 //! beside it.
 
+use soft_hca_verbs::WrOpcode;
+
 use crate::correlation::Correlation;
 use crate::entry::What;
 
@@ -301,23 +303,19 @@ pub(super) fn reaches_memory(
     correlation: &Correlation<'_>,
     transfer: &crate::correlation::Transfer,
 ) -> bool {
+    let is_remote = |opcode: WrOpcode| opcode == WrOpcode::RDMA_READ || opcode.writes();
     transfer.arrivals.is_empty() && opcode(correlation, transfer).is_some_and(is_remote)
 }
 
-/// Whether the opcode is of an operation on remote memory.
-fn is_remote(opcode: &str) -> bool {
-    opcode.starts_with("IBV_WR_RDMA_") || opcode.starts_with("IBV_WR_ATOMIC_")
-}
-
 /// The opcode of a work request.
-pub(super) fn opcode<'s>(
-    correlation: &'s Correlation<'_>,
+pub(super) fn opcode(
+    correlation: &Correlation<'_>,
     transfer: &crate::correlation::Transfer,
-) -> Option<&'s str> {
+) -> Option<WrOpcode> {
     let at = transfer.posted.or(transfer.executed)?;
     match &correlation.entries[at].what {
-        What::SendPosted(send) => Some(&send.opcode),
-        What::Executed(executed) => Some(&executed.opcode),
+        What::SendPosted(send) => Some(send.opcode),
+        What::Executed(executed) => Some(executed.opcode),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use soft_hca_verbs::WrOpcode;
+
 use super::data::data;
 use super::frame::Lane;
 use super::layout::{Kind, Layout};
@@ -271,7 +273,7 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     if phase != Phase::Messages {
         return String::new();
     }
-    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    let mut kinds: Vec<(WrOpcode, u64)> = Vec::new();
     for transfer in &correlation.transfers {
         let Some(opcode) = super::frame::opcode(correlation, transfer) else { continue };
         match kinds.iter_mut().find(|(known, _)| *known == opcode) {
@@ -281,6 +283,6 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     }
     let kinds = kinds
         .iter()
-        .map(|(opcode, count)| format!("{} {}", thousands(*count), words::short_opcode(opcode)));
+        .map(|(opcode, count)| format!("{} {}", thousands(*count), words::short_opcode(*opcode)));
     kinds.collect::<Vec<_>>().join(", ")
 }

@@ -168,7 +168,7 @@ fn what_belongs_together_is_found() {
     }
     let name = |at: usize| match &entries[at].what {
         What::Call(call) => call.name.as_str(),
-        What::ConnectionEvent(event) => event.event.as_str(),
+        What::ConnectionEvent(event) => event.event.name().unwrap(),
         _ => "",
     };
     let flows: Vec<_> =
@@ -381,7 +381,7 @@ fn what_a_record_holds_is_never_markup() {
     let evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{7}\u{2028}";
     let mut run = Run::connected(&[evil, evil]);
     run.call(CLIENT, evil, json!([[evil, evil]]), json!([[evil, evil]]));
-    run.put(9, CLIENT, "async_event", json!({ "event": evil, "element": { "qp": 1 } }));
+    run.put(9, CLIENT, "async_event", json!({ "event": "IBV_EVENT_PORT_ERR", "place": evil }));
     let (mut header, entries) = run.ping_pong(1).ends();
     header.command = vec![evil.into()];
     header.device = evil.into();

@@ -6,13 +6,14 @@ use soft_hca_core::uapi::ucma::abi::{self, Request as _, Room};
 use soft_hca_core::uapi::ucma::{
     self, Command, ConnParam, Sockaddr, command, disconnect_id, option, port_space, query,
 };
-use soft_hca_core::uapi::verbs::{event, qp_type, state};
+use soft_hca_core::uapi::verbs::qp_type;
 use soft_hca_record::entry::ConnectionEvent;
 use soft_hca_record::{Name, Named};
+use soft_hca_verbs::{CmEvent, EventType, QpState};
 use zerocopy::FromBytes;
 
 use super::Decoder;
-use super::names::{constant, gid, named};
+use super::names::{gid, named};
 
 /// The function's name in librdmacm. What it asks for by itself has the name of its inner function.
 fn name(number: u32, payload: &[u8]) -> String {
@@ -155,8 +156,7 @@ fn arguments(
         command::DISCONNECT => vec![id(disconnect_id(payload)?)],
         command::INIT_QP_ATTR => {
             let asked = ucma::InitQpAttr::decode(payload)?;
-            let state = constant("IBV_QPS_", state::name(asked.qp_state), asked.qp_state);
-            vec![id(asked.id), named("qp_state", state)]
+            vec![id(asked.id), named("qp_state", QpState(asked.qp_state).to_string())]
         }
         command::SET_OPTION => {
             // The value is elsewhere in the program's memory.
@@ -173,8 +173,7 @@ fn arguments(
         }
         command::NOTIFY => {
             let asked = ucma::Notify::decode(payload)?;
-            let word = constant("IBV_EVENT_", event::name(asked.event), asked.event);
-            vec![id(asked.id), named("event", word)]
+            vec![id(asked.id), named("event", EventType(asked.event).to_string())]
         }
         command::JOIN_IP_MCAST | command::JOIN_MCAST => {
             let asked = match number {
@@ -191,9 +190,8 @@ fn arguments(
         command::QUERY => vec![id(ucma::Query::decode(payload)?.id)],
         command::WRITE_CM_EVENT => {
             let asked = ucma::WriteEvent::decode(payload)?;
-            let number = asked.event;
-            let word = constant("RDMA_CM_EVENT_", ucma::event_type::name(number), number);
-            vec![id(asked.id), named("event", word), named("status", asked.status)]
+            let event = named("event", CmEvent(asked.event).to_string());
+            vec![id(asked.id), event, named("status", asked.status)]
         }
         _ => Vec::new(),
     };
@@ -206,7 +204,8 @@ impl Decoder {
         let (event, _) = abi::EventResp::read_from_prefix(bytes).ok()?;
         let abi::EventResp { uid, id, event: number, status, param: Room(param), .. } = event;
         let known = self.ids.get(&(proc, uid)).copied();
-        let is_request = number == ucma::event_type::CONNECT_REQUEST;
+        let kind = CmEvent(number);
+        let is_request = kind == CmEvent::CONNECT_REQUEST;
         let is_datagram = match known {
             Some((_, is_datagram)) if is_request => is_datagram,
             _ => self.datagram_ids.contains(&id),
@@ -215,13 +214,13 @@ impl Decoder {
             self.datagram_ids.insert(id);
         }
         let has_qp = matches!(
-            number,
-            ucma::event_type::CONNECT_REQUEST
-                | ucma::event_type::CONNECT_RESPONSE
-                | ucma::event_type::ESTABLISHED
-                | ucma::event_type::MULTICAST_JOIN
+            kind,
+            CmEvent::CONNECT_REQUEST
+                | CmEvent::CONNECT_RESPONSE
+                | CmEvent::ESTABLISHED
+                | CmEvent::MULTICAST_JOIN
         );
-        let has_data = has_qp || number == ucma::event_type::REJECTED;
+        let has_data = has_qp || kind == CmEvent::REJECTED;
         let (qpn, private_data) = if is_datagram {
             let (param, _) = abi::UdParam::read_from_prefix(&param).ok()?;
             (param.qp_num, param.private_data_len)
@@ -230,7 +229,7 @@ impl Decoder {
             (param.qp_num, param.private_data_len)
         };
         Some(ConnectionEvent {
-            event: constant("RDMA_CM_EVENT_", ucma::event_type::name(number), number),
+            event: kind,
             id,
             listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
             status,

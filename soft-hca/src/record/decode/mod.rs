@@ -9,7 +9,7 @@
 //! | `places` | places in the programs' sources |
 //! | `symbols` | addresses by the debug information of their files |
 //! | `packets` | packets of the link, and which of them are sent again |
-//! | `names` | numbers by rdma-core's names |
+//! | `names` | values of calls with their names |
 
 mod cm;
 mod names;
@@ -26,20 +26,20 @@ mod work;
 use std::collections::{HashMap, HashSet};
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
-use soft_hca_core::errno::{Errno, Label, Values};
+use soft_hca_core::errno::{Label, Values};
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
-use soft_hca_core::uapi::verbs::{event as event_type, state};
-use soft_hca_fault::{ErrorNumber, Happened};
+use soft_hca_fault::Happened;
 use soft_hca_record::entry::{
-    Call, Channel, Entry, MatchedReceive, Outcome, ReceiveQueue, Role, Seen, Unacknowledged, What,
+    Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
+    Unacknowledged, What,
 };
 use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named, Value};
+use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState};
 
 pub(super) use names::gid;
 
-use names::{access_names, constant};
 use packets::Packets;
 use places::Places;
 use posts::Limits;
@@ -217,8 +217,7 @@ impl Decoder {
             number => {
                 let (compared, text) = Values::take(why).unwrap_or_default();
                 Outcome::Refused {
-                    errno: format!("{:?}", Errno::new(number)),
-                    number,
+                    error: Failure::Error(ErrorNumber(number)),
                     reason: Some(String::from_utf8_lossy(text).into_owned())
                         .filter(|text| !text.is_empty()),
                     values: compared.iter().map(compared_value).collect(),
@@ -252,29 +251,23 @@ fn raised_event(raised: Raised) -> Option<What> {
         Subject::Srq(srq) => Name::Srq(srq + 1),
         Subject::Qp(qpn) => Name::Qp(qpn),
     };
-    let event = event_name(what.event_type());
+    let event = EventType(what.event_type());
     Some(What::AsyncEvent { event, element: Some(element), place: None })
 }
 
 fn notice_event(Notice { event_type, qpn }: Notice, place: &[u8]) -> What {
     let element = (qpn != 0).then_some(Name::Qp(qpn));
     let place = String::from_utf8_lossy(place).into_owned();
-    What::AsyncEvent { event: event_name(event_type), element, place: Some(place) }
-}
-
-fn event_name(number: u32) -> String {
-    constant("IBV_EVENT_", event_type::name(number), number)
+    What::AsyncEvent { event: EventType(event_type), element, place: Some(place) }
 }
 
 /// A call to which a fault has happened. It counts as made if it only was late or skipped.
 fn fault(bytes: &[u8]) -> Option<Call> {
     let Happened { call: name, specs, outcome } = Happened::decode(bytes)?;
-    let number = outcome.parse().map_or(0, |ErrorNumber(number)| number);
     let result = match outcome.is_empty() {
         true => Outcome::Done(Vec::new()),
         false => Outcome::Refused {
-            errno: outcome,
-            number,
+            error: outcome.parse().ok()?,
             reason: Some(ASKED_FOR.into()),
             values: Vec::new(),
         },
@@ -292,8 +285,8 @@ fn compared_value((label, value): (Label, u64)) -> Named {
         Label::Mw => Name::Mw(number).into(),
         Label::Ah => Name::Ah(number).into(),
         Label::Srq => Name::Srq(number).into(),
-        Label::State => constant("IBV_QPS_", state::name(number), number).into(),
-        Label::Access => access_names(number).into(),
+        Label::State => QpState(number).to_string().into(),
+        Label::Access => AccessFlags::from_bits_retain(number).to_string().into(),
         Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
             Value::Number(value as i64)
         }

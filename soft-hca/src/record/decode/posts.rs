@@ -1,14 +1,13 @@
 //! Work requests that the library refuses: `ibv_post_send` and its kin with an error that nobody was asked
 //! for.
 
-use soft_hca_core::errno::Errno;
 use soft_hca_core::trace::event::{PostRefused, Posts};
-use soft_hca_core::uapi::verbs::{opcode, send_flag, state};
-use soft_hca_record::entry::{Call, Outcome, ReceiveQueue};
+use soft_hca_record::entry::{Call, Failure, Outcome, ReceiveQueue};
 use soft_hca_record::{Name, Named};
+use soft_hca_verbs::{ErrorNumber, QpState, SendFlags, WrOpcode};
 
 use super::Decoder;
-use super::names::{constant, flags, named, opcode_name};
+use super::names::named;
 
 /// What a queue pair or a shared queue was made for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +42,9 @@ impl Decoder {
             named("wr_id", Name::WrId(refused.wr_id)),
         ];
         if posts == Posts::Send {
-            args.push(named("opcode", opcode_name(refused.opcode)));
-            args.push(named("send_flags", flags("IBV_SEND_", send_flag::name, refused.flags)));
+            let flags = SendFlags::from_bits_retain(refused.flags);
+            args.push(named("opcode", WrOpcode(refused.opcode).to_string()));
+            args.push(named("send_flags", flags.to_string()));
         }
         args.push(named("num_sge", refused.elements as i32));
         let limits = self.limits.get(&queue).copied();
@@ -54,9 +54,8 @@ impl Decoder {
         };
         let (reason, values) =
             why.map_or((None, Vec::new()), |(why, values)| (Some(why.to_string()), values));
-        let number = refused.errno;
-        let result =
-            Outcome::Refused { errno: format!("{:?}", Errno::new(number)), number, reason, values };
+        let error = Failure::Error(ErrorNumber(refused.errno));
+        let result = Outcome::Refused { error, reason, values };
         Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
     }
 }
@@ -70,15 +69,15 @@ fn compared(asked: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> 
 }
 
 fn send(refused: &PostRefused, limits: &Limits) -> Why {
-    if refused.errno == libc_enomem() {
+    if ErrorNumber(refused.errno) == ErrorNumber::ENOMEM {
         return Some(("the send queue is full (max_send_wr)", full(refused, limits.sends)));
     }
-    let is_atomic =
-        matches!(refused.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
+    let is_atomic = WrOpcode(refused.opcode).fetches();
+    let is_inline = SendFlags::from_bits_retain(refused.flags).contains(SendFlags::INLINE);
     if refused.elements > limits.send_elements {
         let compared = compared(refused.elements as i32, limits.send_elements);
         Some(("more elements than the queue pair's max_send_sge", compared))
-    } else if refused.flags & send_flag::INLINE != 0 && refused.length > limits.inline.into() {
+    } else if is_inline && refused.length > limits.inline.into() {
         let compared = compared(refused.length as i64, limits.inline);
         Some(("more inline data than the queue pair's max_inline_data", compared))
     } else if is_atomic && refused.address % 8 != 0 {
@@ -93,7 +92,7 @@ fn send(refused: &PostRefused, limits: &Limits) -> Why {
 }
 
 fn receive(refused: &PostRefused, limits: &Limits, posts: Posts) -> Why {
-    if refused.errno == libc_enomem() {
+    if ErrorNumber(refused.errno) == ErrorNumber::ENOMEM {
         let why = match posts {
             Posts::SharedReceive => "the shared receive queue is full (max_wr)",
             _ => "the receive queue is full (max_recv_wr)",
@@ -102,15 +101,10 @@ fn receive(refused: &PostRefused, limits: &Limits, posts: Posts) -> Why {
     } else if refused.elements > limits.receive_elements {
         let compared = compared(refused.elements as i32, limits.receive_elements);
         Some(("more elements than the queue's max_recv_sge", compared))
-    } else if posts == Posts::Receive && refused.state == state::RESET {
-        let state = constant("IBV_QPS_", state::name(refused.state), refused.state);
-        Some(("receives are posted from INIT on, not in RESET", vec![named("state", state)]))
+    } else if posts == Posts::Receive && QpState(refused.state) == QpState::RESET {
+        let state = named("state", QpState::RESET.to_string());
+        Some(("receives are posted from INIT on, not in RESET", vec![state]))
     } else {
         None
     }
-}
-
-/// `ENOMEM`
-fn libc_enomem() -> i32 {
-    Errno::ENOMEM.number()
 }

@@ -2,8 +2,7 @@
 
 use soft_hca_core::engine::cause::{self, Cause, MalformedWqe, MemorySide};
 use soft_hca_record::reason::{Lost, Memory, Peer, Reason, Side};
-
-use super::names::{access_names, status_name};
+use soft_hca_verbs::{AccessFlags, WcStatus};
 
 /// The reason behind an event, if there is one.
 pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
@@ -26,7 +25,8 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
         Cause::Access { side, key, needed, allowed } => {
             let (side, memory) = memory(side);
             let key = Some(key).filter(|key| *key != 0);
-            let (needed, allowed) = (access_names(needed), access_names(allowed));
+            let (needed, allowed) =
+                (AccessFlags::from_bits_retain(needed), AccessFlags::from_bits_retain(allowed));
             Reason::Access { side, memory, key, needed, allowed }
         }
         Cause::Domain { side, key } => {
@@ -84,7 +84,7 @@ pub(super) fn reason(bytes: &[u8]) -> Option<Reason> {
                 cause::Lost::OnPurpose => Lost::OnPurpose,
             },
         },
-        Cause::Refused { status } => Reason::Refused { status: status_name(status) },
+        Cause::Refused { status } => Reason::Refused { status: WcStatus(status) },
         Cause::Held { duration } => Reason::Held { duration },
     })
 }

@@ -3,12 +3,13 @@
 use soft_hca_core::trace::event;
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::uverbs::{Command, EXTENDED, answer, command, request};
-use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, mtu, qp_type, state};
+use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask};
 use soft_hca_record::entry::ReceiveQueue;
 use soft_hca_record::{Name, Named, Value};
+use soft_hca_verbs::{AccessFlags, Mtu, QpState, QpType};
 use zerocopy::FromBytes;
 
-use super::names::{access_names, constant, gid, named};
+use super::names::{gid, named};
 use super::posts::Limits;
 use super::{Decoder, Handle};
 
@@ -58,7 +59,11 @@ fn channel(fd: i32) -> Value {
 }
 
 fn qp_state(number: u32) -> String {
-    constant("IBV_QPS_", state::name(number), number)
+    QpState(number).to_string()
+}
+
+fn access(flags: u32) -> String {
+    AccessFlags::from_bits_retain(flags).to_string()
 }
 
 fn read<T: FromBytes>(bytes: Option<&[u8]>) -> Option<T> {
@@ -119,7 +124,7 @@ fn arguments(
                 named("pd", Name::Pd(asked.pd_handle)),
                 named("addr", Name::Address(asked.start)),
                 named("length", asked.length as i64),
-                named("access", access_names(asked.access_flags)),
+                named("access", access(asked.access_flags)),
             ];
             if asked.hca_va != asked.start {
                 args.push(named("iova", Name::Address(asked.hca_va)));
@@ -288,10 +293,10 @@ fn arguments(
 }
 
 fn create_qp(objects: &Objects<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
-    let kind = u32::from(asked.qp_type);
+    let kind = QpType(asked.qp_type.into());
     let mut args = vec![
         named("pd", Name::Pd(asked.pd_handle)),
-        named("qp_type", constant("IBV_QPT_", qp_type::name(kind), kind)),
+        named("qp_type", kind.to_string()),
         named("send_cq", objects.cq(asked.send_cq_handle)),
         named("recv_cq", objects.cq(asked.recv_cq_handle)),
     ];
@@ -312,18 +317,18 @@ fn create_qp(objects: &Objects<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
 /// The attributes that are given.
 fn modify_qp(objects: &Objects<'_>, asked: &request::ModifyQp) -> Vec<Named> {
     let mask = QpAttrMask::from_bits_truncate(asked.attr_mask);
-    let path_mtu = u32::from(asked.path_mtu);
+    let path_mtu = Mtu(asked.path_mtu.into());
     let all = [
         (QpAttrMask::STATE, named("qp_state", qp_state(asked.qp_state.into()))),
         (QpAttrMask::CUR_STATE, named("cur_qp_state", qp_state(asked.cur_qp_state.into()))),
         (QpAttrMask::PKEY_INDEX, named("pkey_index", asked.pkey_index)),
         (QpAttrMask::PORT, named("port_num", asked.port_num)),
-        (QpAttrMask::ACCESS_FLAGS, named("qp_access_flags", access_names(asked.qp_access_flags))),
+        (QpAttrMask::ACCESS_FLAGS, named("qp_access_flags", access(asked.qp_access_flags))),
         (QpAttrMask::QKEY, named("qkey", format!("{:#x}", asked.qkey))),
         (QpAttrMask::AV, named("dgid", gid(asked.dest.dgid))),
         (QpAttrMask::AV, named("sgid_index", asked.dest.sgid_index)),
         (QpAttrMask::AV, named("hop_limit", asked.dest.hop_limit)),
-        (QpAttrMask::PATH_MTU, named("path_mtu", constant("IBV_", mtu::name(path_mtu), path_mtu))),
+        (QpAttrMask::PATH_MTU, named("path_mtu", path_mtu.to_string())),
         (QpAttrMask::DEST_QPN, named("dest_qp_num", Name::Qp(asked.dest_qp_num))),
         (QpAttrMask::RQ_PSN, named("rq_psn", Name::Psn(asked.rq_psn))),
         (QpAttrMask::SQ_PSN, named("sq_psn", Name::Psn(asked.sq_psn))),

@@ -1,15 +1,14 @@
 //! Work requests and completions in words.
 
 use soft_hca_core::trace::event::{self, Element};
-use soft_hca_core::uapi::verbs::{
-    opcode, placement, qp_type, selectivity, send_flag, wc_flag, wc_opcode,
-};
+use soft_hca_core::uapi::verbs::{qp_type, wc_flag, wc_opcode};
 use soft_hca_record::entry::{
     Changed, Completion, Destination, EmptyPolls, Executed, Flush, MatchedReceive, Polled,
     ReceivePosted, ReceiveQueue, Remote, Seen, SendPosted, Sge,
 };
+use soft_hca_verbs::{Placement, Selectivity, SendFlags, WcOpcode, WcStatus, WrOpcode};
 
-use super::names::{constant, flag_list, gid, opcode_name, status_name};
+use super::names::gid;
 use super::reason::reason;
 
 fn sges(tail: &[u8]) -> Vec<Sge> {
@@ -23,36 +22,21 @@ fn total(sges: &[Sge]) -> u64 {
 
 pub(super) fn send_posted(body: &event::SendPosted, tail: &[u8]) -> SendPosted {
     let sges = sges(tail);
-    let is_rdma = matches!(
-        body.opcode,
-        opcode::RDMA_WRITE
-            | opcode::RDMA_WRITE_WITH_IMM
-            | opcode::RDMA_READ
-            | opcode::ATOMIC_CMP_AND_SWP
-            | opcode::ATOMIC_FETCH_AND_ADD
-            | opcode::FLUSH
-            | opcode::ATOMIC_WRITE
-            | opcode::BIND_MW
-    );
-    let is_atomic =
-        matches!(body.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
-    let has_swap = matches!(body.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_WRITE);
-    let has_imm = matches!(body.opcode, opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM);
-    let invalidates = matches!(body.opcode, opcode::SEND_WITH_INV | opcode::LOCAL_INV);
-    let is_inline = body.flags & send_flag::INLINE != 0 || sges.is_empty();
-    let flush = (body.opcode == opcode::FLUSH).then(|| {
-        let (placements, level) = (body.compare_add as u32, body.swap as u32);
-        Flush {
-            placement: flag_list("IBV_FLUSH_", placement::name, placements),
-            selectivity: constant("IBV_FLUSH_", selectivity::name(level), level),
-        }
+    let opcode = WrOpcode(body.opcode);
+    let flags = SendFlags::from_bits_retain(body.flags);
+    let is_rdma = opcode.writes()
+        || matches!(opcode, WrOpcode::RDMA_READ | WrOpcode::FLUSH | WrOpcode::BIND_MW);
+    let has_swap = matches!(opcode, WrOpcode::ATOMIC_CMP_AND_SWP | WrOpcode::ATOMIC_WRITE);
+    let invalidates = matches!(opcode, WrOpcode::SEND_WITH_INV | WrOpcode::LOCAL_INV);
+    let is_inline = flags.contains(SendFlags::INLINE) || sges.is_empty();
+    let flush = (opcode == WrOpcode::FLUSH).then(|| Flush {
+        placement: Placement::from_bits_retain(body.compare_add as u32),
+        selectivity: Selectivity(body.swap as u32),
     });
-    // A copy: the field of a packed structure may lie anywhere.
-    let opcode = body.opcode;
     let length = match opcode {
-        opcode::LOCAL_INV => 0,
-        opcode::BIND_MW => body.compare_add,
-        opcode::ATOMIC_WRITE => 8,
+        WrOpcode::LOCAL_INV => 0,
+        WrOpcode::BIND_MW => body.compare_add,
+        WrOpcode::ATOMIC_WRITE => 8,
         _ if is_inline => body.length.into(),
         _ => total(&sges),
     };
@@ -64,14 +48,14 @@ pub(super) fn send_posted(body: &event::SendPosted, tail: &[u8]) -> SendPosted {
     SendPosted {
         qp: body.qpn,
         wr_id: body.wr_id,
-        opcode: opcode_name(body.opcode),
-        flags: flag_list("IBV_SEND_", send_flag::name, body.flags),
+        opcode,
+        flags,
         length,
         sges,
         remote: is_rdma.then_some(Remote { address: body.address, rkey: body.rkey }),
-        imm: has_imm.then(|| u32::from_be(body.imm)),
+        imm: opcode.has_imm().then(|| u32::from_be(body.imm)),
         invalidate: invalidates.then_some(body.imm),
-        compare_add: is_atomic.then_some(body.compare_add),
+        compare_add: opcode.fetches().then_some(body.compare_add),
         swap: has_swap.then_some(body.swap),
         flush,
         destination,
@@ -97,13 +81,12 @@ pub(super) fn receive_posted(body: &event::ReceivePosted, tail: &[u8]) -> Receiv
 }
 
 pub(super) fn completion(body: &event::Completion, cause: &[u8]) -> Completion {
-    let opcode = body.opcode;
     Completion {
         cq: body.cq,
         qp: body.qpn,
         wr_id: body.wr_id,
-        opcode: constant("IBV_WC_", wc_opcode::name(opcode), opcode),
-        status: status_name(body.status),
+        opcode: WcOpcode(body.opcode),
+        status: WcStatus(body.status),
         length: body.length,
         imm: (body.wc_flags & wc_flag::WITH_IMM != 0 && body.opcode >= wc_opcode::RECV)
             .then(|| u32::from_be(body.imm)),
@@ -138,9 +121,9 @@ pub(super) fn executed(
     Executed {
         qp: body.qpn,
         wr_id: body.wr_id,
-        opcode: opcode_name(body.opcode),
+        opcode: WrOpcode(body.opcode),
         length: body.length.into(),
-        status: status_name(body.status),
+        status: WcStatus(body.status),
         receive,
         reason: reason(cause),
     }

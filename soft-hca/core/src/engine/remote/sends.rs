@@ -21,7 +21,7 @@ use crate::engine::request::{RequestError, Requester};
 use crate::engine::segments::{Memory, SegmentList, length};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
-use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status};
+use crate::uapi::verbs::{WrOpcode, opcode, qp_type, send_flag, state, status};
 
 /// A request, which is in flight from now on; `None` if there is none now.
 pub(super) type NextRequest = Result<Option<RemoteRequest>, Busy>;
@@ -161,7 +161,7 @@ impl<'a> Actor<'a> {
     ) -> Result<(Opcode, u32), CheckError> {
         let opcode = opcode_of(wqe, requester.kind);
         let opcode = opcode.ok_or_else(|| CheckError::malformed(MalformedWqe::Opcode))?;
-        if opcode::has_response(wqe.opcode) {
+        if WrOpcode(wqe.opcode).has_response() {
             requester.check_read_depth()?;
         }
         let mut list = SegmentList::new();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use soft_hca_verbs::CmEvent;
+
 use crate::arguments::{self, qp};
 use crate::connection;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
@@ -32,7 +34,7 @@ pub(super) struct Id {
     /// An event has told that there will be no connection or membership.
     pub(super) is_over: bool,
     /// Events that were taken: name, time and thread.
-    pub(super) events: Vec<(String, u64, u32)>,
+    pub(super) events: Vec<(CmEvent, u64, u32)>,
 }
 
 /// What is known of ids from the entries so far.
@@ -128,7 +130,7 @@ impl Ids {
     }
 
     fn event(&mut self, entry: &Entry, event: &ConnectionEvent) {
-        let taken = (event.event.clone(), entry.t, entry.thread.unwrap_or_default());
+        let taken = (event.event, entry.t, entry.thread.unwrap_or_default());
         if let Some(listen) = event.listen_id {
             let listener = self.all.entry((entry.process, listen)).or_default();
             listener.events.push(taken);
@@ -141,15 +143,13 @@ impl Ids {
         let id = self.all.entry((entry.process, event.id)).or_default();
         id.events.push(taken);
         id.asked = None;
-        id.is_over |= connection::has_failed(&event.event, event.status);
+        id.is_over |= connection::has_failed(event.event, event.status);
         // Without a queue pair of its own an id is told of the response.
         id.is_established |= matches!(
-            event.event.as_str(),
-            "RDMA_CM_EVENT_ESTABLISHED"
-                | "RDMA_CM_EVENT_CONNECT_RESPONSE"
-                | "RDMA_CM_EVENT_MULTICAST_JOIN"
+            event.event,
+            CmEvent::ESTABLISHED | CmEvent::CONNECT_RESPONSE | CmEvent::MULTICAST_JOIN
         );
-        if event.event == "RDMA_CM_EVENT_DISCONNECTED" {
+        if event.event == CmEvent::DISCONNECTED {
             id.disconnected = Some(entry.t);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
+use soft_hca_verbs::{QpState, SendFlags, WcStatus};
+
 use crate::arguments::{self, cq, number, qp};
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, Seen, SendPosted, What};
 
@@ -175,8 +177,8 @@ impl Queues {
                 let Some(number) = qp(&call.args, "qp") else { return };
                 let Some(pair) = self.pairs.get_mut(&number) else { return };
                 pair.peer = qp(&call.args, "dest_qp_num").or(pair.peer);
-                match arguments::text(&call.args, "qp_state") {
-                    Some("IBV_QPS_RESET") => {
+                match arguments::word(&call.args, "qp_state") {
+                    Some(QpState::RESET) => {
                         let Pair { process, send_cq, recv_cq, srq, all_signaled, .. } = *pair;
                         *pair = Pair {
                             process,
@@ -188,7 +190,7 @@ impl Queues {
                         };
                         self.receives.remove(&ReceiveQueue::Qp(number));
                     }
-                    Some("IBV_QPS_ERR") => {
+                    Some(QpState::ERR) => {
                         pair.is_in_error = true;
                     }
                     _ => {}
@@ -206,8 +208,7 @@ impl Queues {
 
     fn posts(&mut self, entry: &Entry, posted: &SendPosted) {
         let Some(pair) = self.pairs.get_mut(&posted.qp) else { return };
-        let is_signaled =
-            pair.all_signaled || posted.flags.iter().any(|flag| flag == "IBV_SEND_SIGNALED");
+        let is_signaled = pair.all_signaled || posted.flags.contains(SendFlags::SIGNALED);
         (pair.sends, pair.last_send) = (pair.sends + 1, entry.t);
         match pair.early.iter().position(|early| *early == posted.wr_id) {
             Some(at) => {
@@ -222,8 +223,8 @@ impl Queues {
     }
 
     fn completes(&mut self, t: u64, completion: &Completion) {
-        let is_receive = completion.opcode.starts_with("IBV_WC_RECV");
-        let is_good = completion.status == "IBV_WC_SUCCESS";
+        let is_receive = completion.opcode.is_receive();
+        let is_good = completion.status == WcStatus::SUCCESS;
         if let Some(pair) = self.pairs.get_mut(&completion.qp) {
             if is_receive && is_good {
                 let queue = pair.srq.map_or(ReceiveQueue::Qp(completion.qp), ReceiveQueue::Srq);

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
+use soft_hca_verbs::{WcStatus, WrOpcode};
+
 use super::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
 use crate::reason::{Lost, Reason, Side};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
-use crate::words::{self, SUCCESS};
+use crate::words;
 
 /// Pixels by which an arrow goes round.
 const ROUND: f64 = 13.0;
@@ -95,11 +97,11 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
     let label = format!(
         "{} {}",
-        words::short_opcode(&executed.opcode),
+        words::short_opcode(executed.opcode),
         words::bytes(size(correlation, transfer))
     );
     // A datagram may be lost without a word to its sender.
-    let failed = executed.status != SUCCESS || executed.reason.is_some();
+    let failed = executed.status != WcStatus::SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
         // Over the link it is received before its sender knows.
         let received = arrival.completion.filter(|_| transfer.over_link);
@@ -143,20 +145,20 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     };
     let kind =
         if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
-    let is_message = kind == LineKind::Memory
-        || opcode(correlation, transfer).is_some_and(|opcode| opcode.starts_with("IBV_WR_SEND"));
+    let is_message =
+        kind == LineKind::Memory || opcode(correlation, transfer).is_some_and(WrOpcode::is_send);
     if let Some(peer) = transfer.peer {
         if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
             let there = layout.frame.columns[peer].lane(lane);
-            let reads = executed.opcode == "IBV_WR_RDMA_READ" && !failed;
+            let reads = executed.opcode == WrOpcode::RDMA_READ && !failed;
             let (from, to) = if reads { (there, own) } else { (own, there) };
             let line = put(layout, [at, at], kind, (place, from), (place, to));
             line.failed = failed;
             line.reads = reads;
             line.label = Some(label);
             // The old value comes back.
-            line.heads[0] = executed.opcode.starts_with("IBV_WR_ATOMIC_") && !failed;
+            line.heads[0] = executed.opcode.is_atomic() && !failed;
         }
     }
     if let Some(done) = transfer.completion {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use soft_hca_verbs::WcStatus;
+
 use super::{Break, Row, Text};
 use crate::correlation::Correlation;
 use crate::entry::{Seen, What};
@@ -214,8 +216,7 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
     let severity = words::severity(&correlation.entries[at]);
     let reason = label.reason.filter(|_| severity != Severity::Well);
     // A flushed request is the consequence of something that is told elsewhere.
-    let flushed =
-        matches!(&correlation.entries[at].what, What::Completion(c) if c.status.contains("FLUSH"));
+    let flushed = matches!(&correlation.entries[at].what, What::Completion(c) if c.status == WcStatus::WR_FLUSH_ERR);
     let reason = reason.filter(|_| !flushed);
     let reason = reason.map(|why| wrap(&why, REASON_SIZE, room - 4.0)).unwrap_or_default();
     let end = text_column.x + indent + used + sans(&rest, NAME_SIZE);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use soft_hca_verbs::WcStatus;
+
 use super::{class_of, escape, n, time_and_unit};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
@@ -195,7 +197,7 @@ fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
         What::SendPosted(_) => ("send", square(MARK - 0.5)),
         What::ReceivePosted(_) => ("receive", square(MARK - 0.5)),
         What::Stalled { .. } => ("send stalled", circle(MARK)),
-        What::Executed(executed) if executed.status == words::SUCCESS => ("send", circle(2.5)),
+        What::Executed(executed) if executed.status == WcStatus::SUCCESS => ("send", circle(2.5)),
         What::Executed(_) => ("send", cross()),
         What::Completion(_) => {
             let r = n(MARK + 1.4);

@@ -1,0 +1,60 @@
+//! The words of the verbs as types, each once: numbers of rdma-core's headers and their names.
+//!
+//! ```
+//! use soft_hca_verbs::WcStatus;
+//!
+//! assert_eq!(WcStatus(12), WcStatus::RETRY_EXC_ERR);
+//! assert_eq!(WcStatus(12).to_string(), "IBV_WC_RETRY_EXC_ERR");
+//! assert_eq!("IBV_WC_RETRY_EXC_ERR".parse(), Ok(WcStatus(12)));
+//! assert_eq!(WcStatus(99).to_string(), "99");
+//! ```
+//!
+//! A word is a number that may have any value, for it comes from a device, a file or a program, and
+//! some values have names. It is written and read, by [`serde`], too, as the name, or as the number
+//! where there is none. Flags are sets of bits with names, joined by `|`.
+//!
+//! | file | what | header |
+//! | --- | --- | --- |
+//! | `word` | how words are defined, written and read | |
+//! | `work` | work requests | `infiniband/verbs.h` |
+//! | `completion` | completions | |
+//! | `queue_pair` | states and types of queue pairs, what a change of state comes with | |
+//! | `memory` | access to memory | |
+//! | `event` | asynchronous events, and those of the connection manager | and `rdma/rdma_cma.h` |
+//! | `port` | ports and paths | |
+//! | `limit` | limits of devices | |
+//! | `error_number` | what a refused call says | `errno.h` |
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+#[macro_use]
+mod word;
+
+mod completion;
+mod error_number;
+mod event;
+mod limit;
+mod memory;
+mod port;
+mod queue_pair;
+mod work;
+
+pub use completion::{WcFlags, WcOpcode, WcStatus};
+pub use error_number::ErrorNumber;
+pub use event::{CmEvent, EventType};
+pub use limit::DeviceLimit;
+pub use memory::{AccessFlags, MwType, OdpCaps};
+pub use port::{Mtu, PortState};
+pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
+pub use word::{Unknown, list};
+pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
+
+/// The same values as plain numbers, as they stand in rings and shared memory.
+pub mod numbers {
+    pub use crate::completion::{status, wc_flag, wc_opcode};
+    pub use crate::event::{cm_event, event};
+    pub use crate::memory::{access, mw_type, odp};
+    pub use crate::port::{mtu, port_state};
+    pub use crate::queue_pair::{qp_type, state};
+    pub use crate::work::{opcode, placement, selectivity, send_flag};
+}

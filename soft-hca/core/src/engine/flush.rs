@@ -103,7 +103,11 @@ impl Actor<'_> {
             qp.sq_in_flight.store(0, Release);
         }
         let consumer = qp.sq_consumer.load(Acquire) & ring.mask();
-        for i in 0..ring.distance(consumer, ring.producer()) {
+        let posted = ring.distance(consumer, ring.producer());
+        if self.is_traced() {
+            self.trace_sends(qp, qpn);
+        }
+        for i in 0..posted {
             let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
             let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
             self.complete_flushed(cq, wqe.wr_id, qpn, deferred);

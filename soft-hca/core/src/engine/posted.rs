@@ -106,14 +106,24 @@ impl Actor<'_> {
     #[cold]
     pub(super) fn trace_posted(&self, qp: &Qp, qpn: u32) {
         self.trace_receives(qp, qpn, Seen::AtCall);
+        self.trace_sends(qp, qpn);
+    }
+
+    /// Traces the sends of a queue pair that were not traced yet. A send may be executed by another process, which
+    /// serves an earlier doorbell, before its own process rings one for it.
+    #[cold]
+    pub(super) fn trace_sends(&self, qp: &Qp, qpn: u32) {
         let Some(ring) = self.send_ring(qp) else { return };
         let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
         for index in 0..count {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
             self.trace(|env| {
                 let (event, list) = self.send_posted(qp, qpn, &wqe);
-                env.send_posted(&event, &list);
-                env.trace(qp.proc.load(Acquire), &event.into(), list.as_bytes());
+                let proc = qp.proc.load(Acquire);
+                if proc as usize == self.me {
+                    env.send_posted(&event, &list);
+                }
+                env.trace(proc, &event.into(), list.as_bytes());
             });
         }
     }

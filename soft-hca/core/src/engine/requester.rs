@@ -125,6 +125,9 @@ impl<'a> Actor<'a> {
             }
             return NextStep::Ends;
         }
+        if self.is_traced() {
+            self.trace_sends(qp, qpn);
+        }
         let mut limit = if current == state::SQD { 1 } else { posted.min(*left) };
         let _held = if self.is_daemon() {
             let Some(held) = self.hold_for(&requester) else {

@@ -124,6 +124,9 @@ impl<'a> Actor<'a> {
         if posted == 0 || requester.qp.state.load(Acquire) != state::RTS {
             return Ok(None);
         }
+        if self.is_traced() {
+            self.trace_sends(requester.qp, requester.qpn);
+        }
         let wqe = requester.wqe(head);
         if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
             // Whoever runs the queue does these, when nothing is in flight.

@@ -53,6 +53,8 @@ pub(crate) struct TestEnv {
     pub causes: Mutex<Vec<Cause>>,
     /// Receives that were traced, and when if that was told.
     pub receives: Mutex<Vec<(ReceivePosted, Option<u64>)>>,
+    /// Sends that were traced: their process and its name for them.
+    pub sends: Mutex<Vec<(u32, u64)>>,
 }
 
 impl Env for TestEnv {
@@ -84,7 +86,7 @@ impl Env for TestEnv {
         true
     }
 
-    fn trace(&self, _: u32, event: &Event, tail: &[u8]) {
+    fn trace(&self, proc: u32, event: &Event, tail: &[u8]) {
         let text = match *event {
             Event::Executed(done) => {
                 let name = ({ done.wr_id }, { done.opcode });
@@ -105,6 +107,9 @@ impl Env for TestEnv {
             Event::Stalled(_) => None,
             Event::ReceivePosted(posted) => {
                 return self.receives.lock().unwrap().push((posted, None));
+            }
+            Event::SendPosted(posted) => {
+                return self.sends.lock().unwrap().push((proc, posted.wr_id));
             }
             // Tests of their own have these.
             _ => return,

@@ -1,7 +1,7 @@
 //! What is traced while somebody records.
 
 use super::fabric::*;
-use crate::engine::ReceiveQueue;
+use crate::engine::{DAEMON, ReceiveQueue};
 use crate::trace::event::Seen;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
@@ -63,6 +63,27 @@ fn each_receive_is_traced_once_where_it_is_seen_first() {
     posted(Some(7));
     world.actor(THEM).trace_posted_to([b]);
     assert_eq!(seen(), [(24, Seen::AtPost, Some(7))]);
+}
+
+/// Another process executes it, or the queue pair's failure flushes it, before its poster rings the doorbell.
+#[test]
+fn each_send_is_traced_once_whoever_sees_it_first() {
+    let world = traced();
+    let (a, b) = world.rc();
+    let seen = || std::mem::take(&mut *world.env.sends.lock().unwrap());
+    world.receive(b, 20, &[]);
+    world.put(a, &Wr::new(1, opcode::SEND));
+    world.actor(DAEMON).run_send_queue(a);
+    assert_eq!(world.statuses(a), [(1, 0)]);
+    assert_eq!(seen(), [(US as u32, 1)]);
+    world.doorbell(a);
+    assert!(seen().is_empty());
+    world.put(a, &Wr::new(2, opcode::SEND));
+    assert!(world.actor(DAEMON).enter_error(a));
+    assert_eq!(seen(), [(US as u32, 2)]);
+    world.put(a, &Wr::new(3, opcode::SEND));
+    world.doorbell(a);
+    assert_eq!(seen(), [(US as u32, 3)]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ const NUMBERS: [Numbers; 3] = [
 /// The headers that have the words of the verbs.
 const HEADERS_OF_WORDS: [&str; 2] = ["infiniband/verbs.h", "rdma/rdma_cma.h"];
 
-/// What some words begin with that older headers do not have, and the newest of the connection manager's.
+/// Prefixes of words that older headers do not have, and the newest words of the connection manager.
 const NEWER_WORDS: [&str; 8] = [
     "IBV_FLUSH_",
     "IBV_WR_FLUSH",

@@ -332,7 +332,7 @@ impl Run {
     }
 }
 
-/// What a registration allows.
+/// The access that a registration allows.
 pub fn access(call: &Call) -> AccessFlags {
     arguments::word(&call.args, "access").unwrap_or_default()
 }

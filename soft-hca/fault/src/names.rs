@@ -2,10 +2,10 @@
 
 use soft_hca_verbs::{ErrorNumber, WcStatus};
 
-/// What an error number has to be.
+/// The form of an error number.
 pub(super) const ERROR_NUMBER: &str = "an error number is a name of errno(3) or from 1 to 4095";
 
-/// What a status has to be.
+/// The form of a status.
 pub(super) const STATUS: &str = "a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR";
 
 /// An error number by its name, or as a number that the kernel may answer.

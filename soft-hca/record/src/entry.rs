@@ -375,7 +375,7 @@ pub struct SendPosted {
     pub qp: u32,
     /// The program's name for it.
     pub wr_id: u64,
-    /// What it does.
+    /// Its operation.
     pub opcode: WrOpcode,
     /// How.
     #[serde(with = "soft_hca_verbs::list")]
@@ -451,7 +451,7 @@ pub struct Executed {
     pub qp: u32,
     /// The program's name for it.
     pub wr_id: u64,
-    /// What it does.
+    /// Its operation.
     pub opcode: WrOpcode,
     /// Bytes that were moved; 0 if it has failed.
     pub length: u64,

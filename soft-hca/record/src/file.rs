@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(String::from_utf8(written).unwrap(), SAMPLE);
     }
 
-    /// What is no error number has the number 0; what has no name has its number.
+    /// A text that is no error number has the number 0; a number without a name stands for itself.
     #[test]
     fn a_call_fails_as_the_file_says() {
         for (errno, number, failure) in [

@@ -76,9 +76,9 @@ pub enum Reason {
         /// The key; none if it is the queue pair that does not allow it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<u32>,
-        /// What is needed.
+        /// The access that is needed.
         needed: AccessFlags,
-        /// What is allowed.
+        /// The access that is allowed.
         allowed: AccessFlags,
     },
     /// The region belongs to another protection domain or process than the queue pair.
@@ -166,7 +166,7 @@ pub enum Reason {
     Flushed,
     /// The peer on another host has refused it; which check failed is known there only.
     Refused {
-        /// What its answer means, as the completion's status.
+        /// The completion's status that its answer leads to.
         status: WcStatus,
     },
     /// Nobody takes a datagram, which is lost without a word to its sender.

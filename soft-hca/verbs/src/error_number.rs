@@ -1,4 +1,4 @@
-//! What a refused call says.
+//! Error numbers of refused calls.
 
 use std::fmt;
 use std::str::FromStr;

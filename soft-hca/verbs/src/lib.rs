@@ -23,7 +23,7 @@
 //! | `event` | asynchronous events, and those of the connection manager | and `rdma/rdma_cma.h` |
 //! | `port` | ports and paths | |
 //! | `limit` | limits of devices | |
-//! | `error_number` | what a refused call says | `errno.h` |
+//! | `error_number` | error numbers of refused calls | `errno.h` |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! What a device says of a call that asks for more than it has.
+//! Limits of devices, and the reasons for refusing calls that ask for more.
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident = $refusal:literal),* $(,)?) => {

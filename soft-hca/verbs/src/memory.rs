@@ -22,7 +22,7 @@ impl AccessFlags {
         .union(Self::REMOTE_READ)
         .union(Self::FLUSH_GLOBAL)
         .union(Self::FLUSH_PERSISTENT);
-    /// What a region or window must not allow unless its memory may be written locally.
+    /// Access that a region or window must not allow unless its memory may be written locally.
     pub const REMOTE_MODIFY: Self = Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC);
     /// Flags that a device may ignore (`IBV_ACCESS_OPTIONAL_RANGE`).
     pub const OPTIONAL: Self = Self::from_bits_retain(0x3ff0_0000);

@@ -1,4 +1,4 @@
-//! States and types of queue pairs, and what changes of state come with.
+//! States and types of queue pairs, and the attributes of changes of state.
 
 use bitflags::bitflags;
 
@@ -37,7 +37,7 @@ pub struct Transition {
 }
 
 impl QpState {
-    /// What a change to another state comes with for a type of queue pair: the table of
+    /// The attributes that come with a change to another state for a type of queue pair: the table of
     /// `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`), IBTA volume 1, chapter 10.3. `None` if
     /// it is illegal. A change to another state does not come without STATE.
     pub fn transition(self, to: Self, qp: QpType) -> Option<Transition> {
@@ -145,7 +145,7 @@ bitflags! {
     }
 }
 
-/// What the usual changes of state come with.
+/// The attributes of the usual changes of state.
 impl QpAttrMask {
     const BASIC: Self = Self::STATE.union(Self::PKEY_INDEX).union(Self::PORT);
     /// RESET to INIT, connected types.

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Unknown {
     /// The text.
     pub text: String,
-    /// What all names of the kind begin with.
+    /// The prefix of all names of the kind.
     pub kind: &'static str,
 }
 

@@ -75,7 +75,7 @@ flags! {
 }
 
 flags! {
-    /// What an RDMA FLUSH guarantees for what was written before it (`enum ibv_placement_type`, IBTA
+    /// Guarantees of an RDMA FLUSH for earlier writes (`enum ibv_placement_type`, IBTA
     /// volume 1, A19.4.1.1).
     Placement, placement, "IBV_FLUSH_":
     GLOBAL = 1,
@@ -83,7 +83,7 @@ flags! {
 }
 
 words! {
-    /// Of which memory an RDMA FLUSH guarantees it (`enum ibv_selectivity_level`, IBTA volume 1,
+    /// The memory that an RDMA FLUSH is about (`enum ibv_selectivity_level`, IBTA volume 1,
     /// A19.4.1.2).
     Selectivity, selectivity, "IBV_FLUSH_":
     RANGE = 0,

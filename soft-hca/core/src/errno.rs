@@ -85,7 +85,6 @@ macro_rules! errnos {
             #[cfg(test)]
             const NAMES: &[&'static str] = &[$( stringify!($name) ),*];
         }
-
     };
 }
 

@@ -182,10 +182,21 @@ fn the_fabric_is_killed() {
 /// another pair of the hosts does not wait.
 #[test]
 fn programs_are_stopped() {
+    stopped("own-stopped", "--reliable", true);
+}
+
+/// Packets that a program has in hand when it is put aside for some milliseconds, received or not sent yet, come before
+/// those of the link's thread: not even an unreliable connection loses any.
+#[test]
+fn packets_keep_their_order_when_programs_are_put_aside() {
+    stopped("own-order", "", false);
+}
+
+fn stopped(name: &str, services: &str, has_long_stops: bool) {
     if !polls_are_seen() || !installed(&["ibv_rc_pingpong"]) {
         return;
     }
-    let Some(hosts) = Hosts::new("own-stopped") else { return };
+    let Some(hosts) = Hosts::new(name) else { return };
     let _alone = the_processors();
     let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
     let mut random = Random::new(25);
@@ -193,14 +204,15 @@ fn programs_are_stopped() {
     while left > 0 {
         let port = tcp::free_port();
         let options = ["", "--events"][random.below(2) as usize];
-        let line = format!("{} -p {port} --reliable --bytes 64MiB {options}", traffic::program());
+        let line = format!("{} -p {port} {services} --bytes 64MiB {options}", traffic::program());
         let mut server = hosts.a.place.start(&line);
         server.wait_until(|| hosts.a.listens(port));
         let client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
         let mut pair = Traffic { server, client };
         pair.wait_until_connected();
         while left > 0 && !pair.server.has_ended() && !pair.client.has_ended() {
-            stop_some(&hosts, [&pair.server, &pair.client], left % 10 == 0, &mut random);
+            let is_long = has_long_stops && left % 10 == 0;
+            stop_some(&hosts, [&pair.server, &pair.client], is_long, &mut random);
             left -= 1;
         }
         assert_has(&pair.succeed(), &["every byte checked"]);

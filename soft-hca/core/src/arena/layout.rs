@@ -533,6 +533,7 @@ impl Arena {
         }
         for share in &self.shares {
             share.lock.release_of(dead);
+            share.in_hand.release_of(dead);
         }
         for proc in &self.procs {
             proc.atomics.release_of(dead);

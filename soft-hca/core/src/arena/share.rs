@@ -1,8 +1,9 @@
 //! Shares of the port to other hosts, for programs that run theirs by themselves.
 
 use std::hint;
-use std::sync::atomic::Ordering::Acquire;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::mem;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub mod runner {
 pub struct Share {
     /// Taken to change what its queue pairs keep.
     pub lock: Lock,
+    /// Held by the one who has packets of the share in hand: from before they are taken from its sockets, or made, until
+    /// they are handled, and sent.
+    pub in_hand: Lock,
     /// Index of the process that has it + 1; 0 if it is the daemon's.
     pub proc: AtomicU32,
     /// One of [`runner`].
@@ -50,26 +54,59 @@ impl Share {
     /// short, but they may have been preempted. `None` if they do not give it back: a process that is
     /// stopped.
     pub fn lock_patiently(&self, me: usize) -> Option<Guard<'_>> {
-        const SPINS: usize = 200;
-        const YIELDS: usize = 200;
-        const SLEEPS: usize = 100;
-        const SLEEP: Duration = Duration::from_micros(50);
-        (0..SPINS + YIELDS + SLEEPS).find_map(|tries| {
-            let guard = self.lock.try_lock(me);
-            match tries {
-                _ if guard.is_some() => {}
-                ..SPINS => hint::spin_loop(),
-                tries if tries < SPINS + YIELDS => thread::yield_now(),
-                _ => thread::sleep(SLEEP),
-            }
-            guard
-        })
+        patiently(|| self.lock.try_lock(me))
+    }
+
+    /// Like [`Share::take_in_hand`], but waits a little for the one who has packets in hand.
+    pub fn take_in_hand_patiently(&self, me: usize) -> bool {
+        patiently(|| self.take_in_hand(me).then_some(())).is_some()
+    }
+
+    /// Has `me` handle packets of the share from now on, until [`Share::put_down`]. False while somebody else has some in
+    /// hand: these come before.
+    pub fn take_in_hand(&self, me: usize) -> bool {
+        let is_taken = || self.in_hand.try_lock(me).map(mem::forget).is_some();
+        let has_it = self.in_hand.owner() == Some(me) || is_taken();
+        // Either `me` sees afterwards that the share was taken from it, or the taker sees the lock.
+        fence(SeqCst);
+        has_it
+    }
+
+    /// The packets that `me` had in hand are handled, and sent.
+    pub fn put_down(&self, me: usize) {
+        self.in_hand.release_of(me);
+    }
+
+    /// Whether somebody else than `me` has packets of the share in hand, or one of its queue pairs, after
+    /// [`Share::runner`] was read or written.
+    pub fn is_busy(&self, me: usize) -> bool {
+        fence(SeqCst);
+        let owners = [&self.in_hand, &self.lock].map(Lock::owner);
+        owners.into_iter().flatten().any(|owner| owner != me)
     }
 
     /// Whether its process runs it.
     pub fn is_run_by_process(&self) -> bool {
         self.runner.load(Acquire) == runner::PROCESS
     }
+}
+
+/// Tries until something is given, for some milliseconds.
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    const SPINS: usize = 200;
+    const YIELDS: usize = 200;
+    const SLEEPS: usize = 100;
+    const SLEEP: Duration = Duration::from_micros(50);
+    (0..SPINS + YIELDS + SLEEPS).find_map(|tries| {
+        let given = attempt();
+        match tries {
+            _ if given.is_some() => {}
+            ..SPINS => hint::spin_loop(),
+            tries if tries < SPINS + YIELDS => thread::yield_now(),
+            _ => thread::sleep(SLEEP),
+        }
+        given
+    })
 }
 
 /// The share to which the queue pair with an index belongs.

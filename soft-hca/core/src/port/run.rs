@@ -90,19 +90,49 @@ impl Running {
         }
         self.polls = self.polls.wrapping_add(1);
         self.entry().polls.store(self.polls, Relaxed);
+        if self.begin(Share::take_in_hand) {
+            looked = self.run(actor).or(looked);
+            self.end();
+        }
+        self.tell_if_taken_back(actor);
+        looked
+    }
+
+    /// Begins to send and receive, in the place of nobody else; packets that others have in hand come before. False
+    /// if the share was taken back, or others still have some.
+    fn begin(&self, take_in_hand: impl FnOnce(&Share, usize) -> bool) -> bool {
+        if !take_in_hand(self.entry(), self.me()) {
+            return false;
+        }
+        let is_ours = self.is_ours();
+        if !is_ours {
+            self.end();
+        }
+        is_ours
+    }
+
+    /// What was received is handled. What was made is sent, but for what a full socket has no room for: that is in hand
+    /// still.
+    fn end(&self) {
+        if self.port.flush() {
+            self.entry().put_down(self.me());
+        }
+    }
+
+    /// Sends what is to be sent and takes packets that have come. The time, if it has looked at the clock.
+    fn run(&mut self, actor: &Actor<'_>) -> Option<u64> {
         if self.entry().has_changed.load(Relaxed) != 0 {
             self.entry().has_changed.swap(0, AcqRel);
             self.dirty.extend(self.connected());
         }
         self.serve(actor);
         let has_received = self.receive(actor);
-        if !has_received && self.polls % LOOK_AT_CLOCK == 0 {
-            let now = system::now_ns();
-            self.dirty.extend(self.deadlines.due(now));
-            looked = Some(now);
+        if has_received || self.polls % LOOK_AT_CLOCK != 0 {
+            return None;
         }
-        self.tell_if_taken_back(actor);
-        looked
+        let now = system::now_ns();
+        self.dirty.extend(self.deadlines.due(now));
+        Some(now)
     }
 
     /// The process has found a completion.
@@ -113,11 +143,12 @@ impl Running {
     /// The process has posted to queue pairs, or asks for something by which some may end: what is to be sent
     /// leaves. False if the daemon runs the share and is to be told.
     pub fn posted(&mut self, actor: &Actor<'_>, qpns: &[u32]) -> bool {
-        if !self.is_ours() {
+        if !self.is_ours() || !self.begin(Share::take_in_hand_patiently) {
             return false;
         }
         self.dirty.extend(qpns.iter().map(|qpn| Qpn::new(*qpn)));
         self.serve(actor);
+        self.end();
         self.tell_if_taken_back(actor);
         true
     }
@@ -127,7 +158,10 @@ impl Running {
     pub fn give_back(&mut self, actor: &Actor<'_>, mut tell: impl FnMut(u32)) {
         self.empty_polls = 0;
         if self.is_ours() {
-            self.serve(actor);
+            if self.begin(Share::take_in_hand_patiently) {
+                self.serve(actor);
+                self.end();
+            }
             self.entry().runner.store(runner::DAEMON, Release);
             self.qps.drain().for_each(|(qpn, _)| tell(qpn.get()));
         }
@@ -406,23 +440,47 @@ mod tests {
         assert!(running.qps.is_empty() && running.dirty.is_empty(), "it is not to be served here");
     }
 
-    /// The daemon, which takes a share back as soon as it has noticed that it is gone.
-    struct TakesBack<'a> {
-        share: &'a Share,
-        looks: Looks,
-    }
-
-    impl Env for TakesBack<'_> {
-        fn now_ns(&self) -> u64 {
-            system::now_ns()
-        }
-        fn wake_channel(&self, _: u32, _: u32) {}
-        fn reschedule(&self, _: u32, _: u64) {}
-        fn raise(&self, _: Async) {}
-        fn link_looks(&self, qpn: u32) {
-            self.looks.link_looks(qpn);
-            self.share.runner.store(runner::DAEMON, Release);
-        }
+    #[test]
+    fn nobody_takes_packets_while_others_have_some_in_hand() {
+        let arena = Arc::new(Mapping::create().unwrap());
+        let [own, peer] = ["127.7.96.1", "127.7.96.2"].map(|text| text.parse().unwrap());
+        let path = Path::new(own, peer);
+        let number = connect(&arena, OWN, path);
+        let share = &arena.shares[OWN];
+        share.proc.store(ME as u32 + 1, Release);
+        share.runner.store(runner::PROCESS, Release);
+        let socket = Socket::bind(own, 0, false).unwrap();
+        let mut running = Running::new(Arc::clone(&arena), OWN, vec![socket]);
+        running.in_use = 1;
+        let (env, copier) = (Looks::default(), LocalCopier::default());
+        let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
+        let version = || arena.qps[OWN * SHARE_QPS].kept_version.load(Acquire);
+        let has_taken = |running: &mut Running| {
+            let before = version();
+            running.poll(&actor);
+            version() != before
+        };
+        let wait_for_packet = |running: &Running| {
+            let began = Instant::now();
+            while running.port.sockets[0].as_udp().peek(&mut [0]).is_err() {
+                assert!(began.elapsed() < Duration::from_secs(60));
+                std::thread::yield_now();
+            }
+        };
+        assert!(share.take_in_hand(SOMEBODY));
+        send(number, path);
+        wait_for_packet(&running);
+        assert!(!has_taken(&mut running) && !running.posted(&actor, &[number.get()]));
+        share.put_down(SOMEBODY);
+        assert!(has_taken(&mut running));
+        assert_eq!(share.in_hand.owner(), None);
+        // The share was taken back before it began.
+        send(number, path);
+        wait_for_packet(&running);
+        share.runner.store(runner::DAEMON, Release);
+        assert!(!running.begin(Share::take_in_hand) && share.in_hand.owner().is_none());
+        share.runner.store(runner::PROCESS, Release);
+        assert!(has_taken(&mut running));
     }
 
     #[test]
@@ -430,14 +488,21 @@ mod tests {
         let arena = Arc::new(Mapping::create().unwrap());
         let (number, mut running) = share_with_one(&arena, ["127.7.95.1", "127.7.95.2"]);
         let share = &arena.shares[OWN];
-        let (env, copier) = (TakesBack { share, looks: Looks::default() }, LocalCopier::default());
+        let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
-        let told = || std::mem::take(&mut *env.looks.0.lock().unwrap());
+        let told = || std::mem::take(&mut *env.0.lock().unwrap());
         (1..EMPTY_POLLS).for_each(|_| assert!(running.poll(&actor).is_none()));
         assert_eq!(told(), []);
         running.poll(&actor);
-        // That it has taken the share, and that it has served the queue pair since.
-        assert_eq!(told(), [number.get(); 2]);
+        assert_eq!(told(), [number.get()], "it has taken the share");
+        // The daemon takes it back while packets are in hand.
+        assert!(running.begin(Share::take_in_hand));
+        share.runner.store(runner::DAEMON, Release);
+        running.dirty.push(number);
+        running.run(&actor);
+        running.end();
+        running.tell_if_taken_back(&actor);
+        assert_eq!((told(), share.in_hand.owner()), (vec![number.get()], None));
         assert!(!running.posted(&actor, &[number.get()]));
         running.poll(&actor);
         assert_eq!(told(), []);

@@ -90,6 +90,7 @@ impl Thread {
             watch: Watch::default(),
             scratch: Scratch::default(),
             later: Vec::new(),
+            in_hand: Vec::new(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
@@ -125,6 +126,8 @@ struct Link {
     scratch: Scratch,
     /// Queue pairs that have come to a state while their process had them.
     later: Vec<(Qpn, u32, Path)>,
+    /// Shares of which it has packets in hand.
+    in_hand: Vec<usize>,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<Qpn, QueuePair>,
     /// Those that are to be served.
@@ -171,7 +174,7 @@ impl Link {
             // Another packet often follows one.
             has_more = self.serve() || has_received;
             self.env.port.send_held();
-            self.is_full = !self.env.port.flush();
+            self.flush();
         }
     }
 
@@ -350,10 +353,14 @@ impl Link {
                 self.arena.shares[share].has_changed.store(1, Release);
                 continue;
             }
-            let served = self.with(qpn, |link, qp| {
-                let has_more = qp.serve(link.actor(), now, &link.env.port);
-                (has_more, qp.deadline())
-            });
+            let share = QueuePair::share(&self.arena, qpn);
+            let mut served = None;
+            if share.is_none_or(|share| self.take_in_hand(share)) {
+                served = self.with(qpn, |link, qp| {
+                    let has_more = qp.serve(link.actor(), now, &link.env.port);
+                    (has_more, qp.deadline())
+                });
+            }
             let (has_more, deadline) = served.unwrap_or((false, Some(now + BUSY_NS)));
             if has_more {
                 self.dirty.insert(qpn);
@@ -369,6 +376,23 @@ impl Link {
     fn run_by_process(&mut self, qpn: Qpn, now: u64) -> Option<usize> {
         let share = QueuePair::share(&self.arena, qpn)?;
         self.watch.is_away(&self.arena, share, now).then_some(share)
+    }
+
+    /// Handles packets of a share until all are sent. False while its process has some in hand.
+    fn take_in_hand(&mut self, share: usize) -> bool {
+        let is_taken = self.arena.shares[share].take_in_hand(LINK);
+        if is_taken && !self.in_hand.contains(&share) {
+            self.in_hand.push(share);
+        }
+        is_taken
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self) {
+        self.is_full = !self.env.port.flush();
+        if !self.is_full {
+            self.in_hand.drain(..).for_each(|share| self.arena.shares[share].put_down(LINK));
+        }
     }
 
     /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at
@@ -453,6 +477,10 @@ impl Link {
     }
 
     fn receive_from(&mut self, fd: RawFd, inbox: &mut Inbox) {
+        let share = self.of_shares.get(&fd).map(|(share, _)| *share);
+        if share.is_some_and(|share| !self.take_in_hand(share)) {
+            return;
+        }
         // A group may have been left meanwhile.
         let Some(socket) = self.socket(fd) else { return };
         let own = socket.address;

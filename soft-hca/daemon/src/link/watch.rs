@@ -3,7 +3,8 @@
 //! A process takes its share when it polls, and the thread notices that at the share's next packet: it looks
 //! no more at its sockets, but now and then whether the process still polls. If it does not, or has given the share
 //! back because it is going to sleep, the thread runs it again. Neither is ever in the other's way: who changes a
-//! queue pair has the share's lock.
+//! queue pair has the share's lock. Neither overtakes the other: a process that was put aside in the middle of packets
+//! handles these before the thread takes later ones, unless it needs very long, as one that is stopped.
 //!
 //! A program that polls for one thing and then, without polling, waits for another (`ib_write_lat`, which
 //! watches memory) leaves packets waiting. So each time that packets have waited the process may take its
@@ -11,11 +12,15 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use soft_hca_core::arena::Arena;
 use soft_hca_core::arena::share::runner;
+use soft_hca_core::arena::{Arena, Share};
+use soft_hca_core::engine::LINK;
 
 /// How often the thread looks whether processes still poll.
 const LOOK_NS: u64 = 2_000_000;
+/// How long a process may take to handle packets that it has in hand, which is less than a usual peer waits for
+/// acknowledgements.
+const IN_HAND_NS: u64 = 100_000_000;
 /// How long a process has to wait at first when it has let packets wait, and at most.
 const PENALTY_NS: (u64, u64) = (4_000_000, 128_000_000);
 /// A process that has polled for so long without letting packets wait has no more to wait.
@@ -38,6 +43,26 @@ struct Away {
     /// The polls of its process at the last look.
     polls: u32,
     since: u64,
+    /// When the thread first found it back but for packets that the process has in hand.
+    in_hand_since: Option<u64>,
+}
+
+impl Away {
+    /// Whether the process runs the share no more, and has no packets in hand that it has time to handle.
+    fn is_back(&mut self, entry: &Share, now: u64) -> bool {
+        if entry.is_run_by_process() {
+            self.in_hand_since = None;
+            return false;
+        }
+        if !entry.is_busy(LINK) {
+            return true;
+        }
+        let is_late = now - *self.in_hand_since.get_or_insert(now) >= IN_HAND_NS;
+        if is_late {
+            entry.in_hand.owner().into_iter().for_each(|owner| entry.put_down(owner));
+        }
+        is_late
+    }
 }
 
 impl Watch {
@@ -45,11 +70,11 @@ impl Watch {
     pub(super) fn is_away(&mut self, arena: &Arena, share: usize, now: u64) -> bool {
         let Some(entry) = arena.shares.get(share) else { return false };
         if !entry.is_run_by_process() {
-            return false;
+            return self.away.iter().any(|away| away.share == share) && entry.is_busy(LINK);
         }
         if self.away.iter().all(|away| away.share != share) {
             let polls = entry.polls.load(Relaxed);
-            self.away.push(Away { share, polls, since: now });
+            self.away.push(Away { share, polls, since: now, in_hand_since: None });
             self.look_at = now + LOOK_NS;
         }
         true
@@ -86,7 +111,7 @@ impl Watch {
                 let (from, to) = (runner::PROCESS, runner::DAEMON);
                 let _ = entry.runner.compare_exchange(from, to, AcqRel, Acquire);
             }
-            let is_back = !entry.is_run_by_process();
+            let is_back = away.is_back(entry, now);
             if is_back {
                 returned.push(away.share);
                 if now - away.since >= WELL_NS {
@@ -155,6 +180,62 @@ mod tests {
         let (arena, mut watch) = taken();
         arena.shares[SHARE].runner.store(runner::DAEMON, Release);
         assert_eq!(watch.returned(&arena, 1), [SHARE]);
+    }
+
+    #[test]
+    fn packets_in_hand_are_handled_first() {
+        const ME: usize = 5;
+        let (arena, mut watch) = taken();
+        let entry = &arena.shares[SHARE];
+        assert!(entry.take_in_hand(ME));
+        assert!(watch.returned(&arena, LOOK_NS).is_empty(), "the process was put aside");
+        assert!(!entry.is_run_by_process() && watch.is_away(&arena, SHARE, LOOK_NS));
+        assert!(!entry.take_in_hand(LINK));
+        entry.put_down(ME);
+        assert!(!watch.is_away(&arena, SHARE, LOOK_NS + 1));
+        assert_eq!(watch.returned(&arena, LOOK_NS + 1), [SHARE]);
+        // One that is stopped is not waited for any longer, and disturbs nobody when it goes on.
+        take(&arena, &mut watch, 2 * LOOK_NS);
+        assert!(entry.take_in_hand(ME));
+        let stopped = 3 * LOOK_NS;
+        assert!(watch.returned(&arena, stopped).is_empty());
+        assert!(watch.returned(&arena, stopped + IN_HAND_NS - 1).is_empty());
+        assert_eq!(watch.returned(&arena, stopped + IN_HAND_NS), [SHARE]);
+        assert!(entry.take_in_hand(LINK));
+        entry.put_down(ME);
+        assert!(!entry.take_in_hand(ME));
+    }
+
+    #[test]
+    fn a_queue_pair_in_hand_is_given_back_first() {
+        const ME: usize = 5;
+        let (arena, mut watch) = taken();
+        let lock = &arena.shares[SHARE].lock;
+        let in_hand = lock.try_lock(ME);
+        assert!(watch.returned(&arena, LOOK_NS).is_empty());
+        drop(in_hand);
+        assert_eq!(watch.returned(&arena, LOOK_NS), [SHARE]);
+        // One that is stopped keeps it.
+        take(&arena, &mut watch, 2 * LOOK_NS);
+        let _in_hand = lock.try_lock(ME);
+        assert!(watch.returned(&arena, 3 * LOOK_NS).is_empty());
+        assert_eq!(watch.returned(&arena, 3 * LOOK_NS + IN_HAND_NS), [SHARE]);
+        assert_eq!(lock.owner(), Some(ME));
+    }
+
+    #[test]
+    fn time_in_hand_begins_anew_with_each_return() {
+        const ME: usize = 5;
+        let (arena, mut watch) = taken();
+        let entry = &arena.shares[SHARE];
+        assert!(entry.take_in_hand(ME));
+        assert!(watch.returned(&arena, LOOK_NS).is_empty());
+        entry.runner.store(runner::PROCESS, Release);
+        polls(&arena);
+        assert!(watch.returned(&arena, 2 * LOOK_NS).is_empty());
+        let later = IN_HAND_NS + 2 * LOOK_NS;
+        assert!(watch.returned(&arena, later).is_empty() && !entry.is_run_by_process());
+        assert_eq!(watch.returned(&arena, later + IN_HAND_NS), [SHARE]);
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl Cm {
             }
             Err(NoMessage::Dropped(why)) => self.messages.count_dropped(from, why),
         }
+        self.deliver(cx);
     }
 
     /// Messages for other hosts, to be sent in this order.

@@ -1,4 +1,4 @@
-//! What a rule finds, and what all of them ask of entries.
+//! Findings of the rules, and the questions about entries that all of them have.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::entry::{Call, Entry, Outcome};
 use crate::place::Place;
 use crate::value::Named;
 
-/// What one entry, or the end of the record, shows.
+/// A finding, as one entry, or the end of the record, shows it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) rule: Rule,
@@ -23,7 +23,7 @@ pub(super) fn source(entry: &Entry) -> Option<Arc<Place>> {
     entry.site.as_ref()?.place.clone()
 }
 
-/// What a call that has succeeded was given and gave.
+/// The arguments and the results of a call that has succeeded.
 pub(super) fn done(call: &Call) -> Option<(&[Named], &[Named])> {
     match &call.result {
         Outcome::Done(given) => Some((&call.args, given)),

@@ -1,7 +1,7 @@
 //! Correlates a record's entries: what belongs together, which part of a run each is in, and what
 //! repeats.
 //!
-//! - [`model`]: all that is known then
+//! - [`model`]: the result
 //! - [`links`]: a work request, the receive that it met and both completions; a call and the
 //!   events that it leads to
 //! - [`link`]: the same where packets are between

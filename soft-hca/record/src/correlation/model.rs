@@ -1,4 +1,4 @@
-//! What is known of a record's entries: who takes part, what belongs together.
+//! A record's entries, correlated: the participants, transfers, flows and regions.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use soft_hca_verbs::CmEvent;
 use super::threads::Threads;
 use crate::entry::{Entry, Header, ReceiveQueue};
 
-/// Who takes part: a process, or another host of which only packets are known.
+/// A participant: a process, or another host of which only packets are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Participant {
     /// The command line, or the other host.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::place::Place;
 use crate::time::seconds;
 
-/// What a problem is to others.
+/// The role of a problem among others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Role {
     /// Nothing.
@@ -23,7 +23,7 @@ pub(super) enum Role {
     },
 }
 
-/// What a problem is about.
+/// The objects that a problem is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct About {
     /// Queue pairs that it concerns, its own first.

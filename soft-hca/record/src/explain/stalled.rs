@@ -4,7 +4,7 @@ use std::mem;
 
 use crate::reason::{Peer, Reason};
 
-/// Who waits for less, in nanoseconds, is not told of: programs that keep up wait now and then.
+/// The least time, in nanoseconds, after which a wait is reported: programs that keep up wait now and then.
 pub(super) const STALL_NS: u64 = 1_000_000_000;
 
 /// A request that waits, at the head of its queue pair's send queue.

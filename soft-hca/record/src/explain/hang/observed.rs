@@ -1,4 +1,4 @@
-//! What is known from the entries so far.
+//! The state of threads, queues and ids, as the entries so far tell.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::entry::{Entry, What};
 use crate::explain::stalled::Stalled;
 use crate::time::{duration, seconds};
 
-/// Who is blocked for less, in nanoseconds, is not told of.
+/// The least time, in nanoseconds, after which a blocked thread is reported.
 pub(super) const HANG_NS: u64 = 1_000_000_000;
 
-/// What does not come, and what usually causes that.
+/// The reason why nothing comes, and its usual cause.
 pub(super) type Verdict = Option<(String, &'static str)>;
 
-/// What is known from the entries so far.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub(in crate::explain) struct Hangs {
     pub(super) threads: Threads,
@@ -25,7 +25,7 @@ pub(in crate::explain) struct Hangs {
     pub(super) ended: BTreeMap<u32, u64>,
 }
 
-/// What else the explanation needs: the time, names of processes, and requests that wait.
+/// The rest that an explanation needs: the time, names of processes, and requests that wait.
 pub(in crate::explain) struct Around<'a> {
     pub(in crate::explain) t: u64,
     pub(in crate::explain) who: &'a dyn Fn(u32) -> String,

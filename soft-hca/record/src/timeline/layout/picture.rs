@@ -1,4 +1,4 @@
-//! What a picture is made of.
+//! The parts of a picture.
 
 use crate::correlation::phases::Phase;
 use crate::correlation::rounds::Folded;
@@ -28,7 +28,7 @@ pub(in crate::timeline) struct Place {
     pub(in crate::timeline) x: f64,
 }
 
-/// What a block is.
+/// The kinds of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::timeline) enum Kind {
     Shown,
@@ -100,7 +100,7 @@ pub(in crate::timeline) struct Lifeline {
     pub(in crate::timeline) to: f64,
 }
 
-/// What a bar is about.
+/// The kinds of bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::timeline) enum BarKind {
     /// A work request in its send queue.
@@ -127,7 +127,7 @@ pub(in crate::timeline) struct Bar {
     pub(in crate::timeline) ends: bool,
 }
 
-/// What a line is about.
+/// The kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::timeline) enum LineKind {
     /// A message goes into a receive.

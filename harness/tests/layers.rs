@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::tree::{files, top};
 
+mod cycles;
+mod sources;
+mod uses;
+
 /// Uses that go up in a table: they are known, and no others come.
 const EXCEPTIONS: [(&str, &str, &str); 1] = [
     // The daemon's part of the data path wakes the link's thread, whose part asks the daemon's.

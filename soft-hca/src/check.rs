@@ -5,13 +5,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use soft_hca_daemon::device::like;
-use soft_hca_record::Entry;
-use soft_hca_record::check::{Checker, Finding, report};
-use soft_hca_record::explain::Explainer;
+use soft_hca_record::check::report;
 
 use super::record;
 use super::run::Options;
+use super::watcher::{Seen, Watcher};
 use super::{Error, cannot, show};
 
 /// The exit status of a program that ends well, and of which something was found.
@@ -78,46 +76,6 @@ fn word(word: String) -> String {
         return word;
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// The checker and the explainer of a run: mistakes that the program got away with, and the number of failures,
-/// which other commands explain.
-#[derive(Debug, Default)]
-pub struct Watcher {
-    checker: Checker,
-    explainer: Explainer,
-    problems: usize,
-}
-
-/// The results of a run.
-struct Seen {
-    findings: Vec<Finding>,
-    /// See [`Checker::unseen`].
-    unseen: Vec<String>,
-    /// The number of problems that [`Explainer`] has found.
-    problems: usize,
-}
-
-impl Watcher {
-    /// A watcher of a run; its device may have the limits of an adapter, and its ports so many P_Keys.
-    pub fn new(adapter: Option<String>, pkeys: u16) -> Self {
-        let profile = adapter.as_deref().and_then(like::profile);
-        let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
-        let checker = Checker::like(adapter).without_atomics(lacks_atomics).with_pkeys(pkeys);
-        Self { checker, ..Self::default() }
-    }
-
-    /// Takes the next entry.
-    pub fn entry(&mut self, entry: &Entry) {
-        self.checker.entry(entry);
-        self.problems += self.explainer.problems(entry).len();
-    }
-
-    /// Ends the run.
-    fn end(mut self) -> Seen {
-        let problems = self.problems + self.explainer.rest().len();
-        Seen { unseen: self.checker.unseen(), findings: self.checker.end(), problems }
-    }
 }
 
 impl Seen {

@@ -11,6 +11,7 @@
 //! | `verbs` | what the file of a libibverbs tells |
 //! | `judgement` | what follows from that |
 
+mod finding;
 mod image;
 mod judgement;
 mod libraries;
@@ -39,22 +40,7 @@ use soft_hca_daemon::device::{Device, GidTable};
 use super::rdma_core::{Bug, Version};
 use super::{Error, fabric, preload, print};
 
-/// What was found out about one thing.
-enum Finding {
-    Good(String),
-    /// Some programs will not work, or not as fast.
-    Warning {
-        what: String,
-        fix: String,
-    },
-    /// Nothing will work.
-    Problem {
-        what: String,
-        fix: String,
-    },
-}
-
-use Finding::{Good, Problem, Warning};
+use finding::Finding::{self, Good, Problem, Warning};
 
 /// Prints a line for each thing that has to be in place; whether programs can run.
 pub fn doctor() -> Result<bool, Error> {

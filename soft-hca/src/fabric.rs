@@ -23,11 +23,10 @@ use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
 use soft_hca_daemon::link;
 use soft_hca_daemon::sysfs;
-use soft_hca_fault::DeviceFault;
 
 use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
-use super::{Error, cannot, change, preload};
+use super::{Error, cannot, preload};
 
 /// What to do where a fabric is not as it is wanted.
 const INSTEAD: &str = "end its programs first, or take another one by --fabric";
@@ -49,15 +48,11 @@ pub struct Membership {
     pub device: DeviceName,
     /// The devices that the program finds.
     pub found: DeviceSet,
-    lifeline: Connection,
+    /// The connection that keeps the fabric alive.
+    pub(super) lifeline: Connection,
 }
 
 impl Membership {
-    /// Has cables be pulled and devices be removed that are to be.
-    pub fn plan(&self, faults: &[DeviceFault]) -> Result<(), Error> {
-        change::plan(&self.dir, &self.lifeline, faults)
-    }
-
     /// Makes the fabric live as long as the program that this process is about to become, and its
     /// children; gives the number for [`config::LIFELINE`].
     pub fn keep_across_exec(self) -> Result<RawFd, Error> {

@@ -54,6 +54,7 @@ pub mod run;
 mod sanitizer;
 pub mod seeds;
 pub mod show;
+mod watcher;
 
 pub use error::Error;
 use error::{cannot, print};

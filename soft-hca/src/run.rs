@@ -58,7 +58,7 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     if let Some(plan) = &options.faults {
         change::check(&membership.dir, &plan.devices)?;
     }
-    membership.plan(&options.devices.faults)?;
+    change::plan(&membership.dir, &membership.lifeline, &options.devices.faults)?;
     let loadable = libraries.iter().map(|library| preload::loadable(library, &membership.dir));
     let loadable = loadable.collect::<Result<Vec<_>, _>>()?;
     let present = std::env::var_os("LD_PRELOAD");

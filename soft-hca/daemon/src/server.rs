@@ -1,9 +1,9 @@
 //! The loop: connections, requests and timers, in one thread.
 
 mod changes;
+mod daemon;
 mod requests;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
-use soft_hca_core::deadlines::Deadlines;
 use soft_hca_core::device_spec::DeviceSpec;
 use soft_hca_core::engine::DAEMON;
 use soft_hca_core::errno::Errno;
@@ -22,17 +21,19 @@ use soft_hca_core::trace::{Recorder, event};
 use soft_hca_core::uapi::verbs::state;
 
 use crate::counter_files::CounterFiles;
-use crate::deferred::{Answered, Deferred, DeferredCommands};
-use crate::device::{self, Device};
-use crate::fabric::Fabric;
-use crate::files::{self, File, Files};
+use crate::deferred::{Answered, Deferred};
+use crate::device;
+use crate::files::{self, File};
 use crate::link::ReceivedMad;
-use crate::poller::{Poller, Ready};
-use crate::reserve::{self, Reserve};
+use crate::poller::Ready;
+use crate::reserve;
 use crate::{link, ucma};
 
-use changes::Change;
+use daemon::because;
 use requests::Handled;
+
+pub(crate) use daemon::Daemon;
+pub use daemon::Error;
 
 /// What the daemon serves.
 #[derive(Clone, Debug)]
@@ -43,18 +44,6 @@ pub struct Config {
     pub devices: Vec<DeviceSpec>,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
-}
-
-/// Why a daemon could not start or go on.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
-pub struct Error {
-    what: String,
-    source: io::Error,
-}
-
-fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
-    |source| Error { what: what.into(), source }
 }
 
 /// How often receives that are posted to queue pairs in the error state are looked for, in
@@ -106,81 +95,7 @@ pub fn run(
     outcome.map_err(because("cannot wait for events"))
 }
 
-pub(crate) struct Daemon {
-    poller: Poller<Ready>,
-    /// The fabric's folder.
-    dir: PathBuf,
-    pub(crate) fabric: Fabric,
-    pub(crate) files: Files,
-    pub(crate) cm: ucma::Cm,
-    /// Queue pairs whose send queues are to be run again.
-    rescheduled: Deadlines<u32>,
-    /// Channels, index and generation, that somebody who has died may owe a token.
-    missing_tokens: Deadlines<(u32, u32)>,
-    /// What waits for a lock.
-    deferred: DeferredCommands,
-    /// What is to become of ports and devices.
-    changes: Deadlines<Change>,
-    /// The files of counters; none before the daemon runs.
-    counters: Option<CounterFiles>,
-    /// Queue pairs in the error state. Who puts one there reschedules it.
-    failed: BTreeSet<u32>,
-    next_sweep_ns: u64,
-    /// The connection for which the fabric is recorded.
-    recorder: Option<u32>,
-    /// Number of the last recording.
-    recordings: u32,
-    /// A descriptor for clients that connect when no other is left.
-    reserve: Reserve,
-    /// Whether the last client was turned away, and that was logged.
-    is_full: bool,
-    /// Somebody has been here; with the last one the daemon ends.
-    has_served: bool,
-}
-
 impl Daemon {
-    pub(crate) fn new(
-        devices: Vec<Arc<Device>>,
-        random: fn() -> u64,
-    ) -> std::result::Result<Self, Error> {
-        Ok(Self {
-            poller: Poller::new().map_err(because("cannot wait for events"))?,
-            dir: PathBuf::new(),
-            fabric: Fabric::new(devices, random).map_err(because("cannot create the arena"))?,
-            files: Files::default(),
-            cm: ucma::Cm::new(),
-            rescheduled: Deadlines::default(),
-            missing_tokens: Deadlines::default(),
-            deferred: DeferredCommands::default(),
-            changes: Deadlines::default(),
-            counters: None,
-            failed: BTreeSet::new(),
-            next_sweep_ns: 0,
-            recorder: None,
-            recordings: 0,
-            reserve: Reserve::new().map_err(because("cannot keep a descriptor in reserve"))?,
-            is_full: false,
-            has_served: false,
-        })
-    }
-
-    /// From now on files of counters have their values when they are opened.
-    fn start_counters(&mut self) -> std::result::Result<(), Error> {
-        let counters = CounterFiles::new().and_then(|counters| {
-            self.poller.add(counters.notices(), Ready::Counters)?;
-            Ok(counters)
-        });
-        self.counters = Some(counters.map_err(because("cannot wait for readers of counters"))?);
-        self.adopt_counters();
-        Ok(())
-    }
-
-    pub(super) fn adopt_counters(&mut self) {
-        if let Some(counters) = &mut self.counters {
-            counters.adopt(&self.dir, &self.fabric);
-        }
-    }
-
     /// Starts the link to other hosts, and writes down for `soft-hca run` what has become of it.
     fn start_link(&mut self, wanted: &LinkOptions, addresses: &[IpAddr]) -> Option<link::Thread> {
         let started = self.fabric.start_link(wanted);

@@ -6,6 +6,7 @@
 //! (`counter_files`). A device that is removed goes as a whole, and has another time stamp when it
 //! comes back.
 
+mod attributes;
 mod bus;
 mod removal;
 
@@ -19,15 +20,14 @@ use soft_hca_core::device_file::DeviceFile;
 use crate::counters::{COUNTERS, PortCounts};
 use crate::device::{Device, GidEntry, GidTable, GidType, LinkLayer, Port};
 
+use attributes::files;
+
 pub(crate) use removal::device_changed;
 
 /// Version of the uverbs commands.
 const UVERBS_ABI: &str = "6";
 /// Version of the connection manager's commands.
 const UCMA_ABI: &str = "4";
-
-/// Where devices are that have no bus.
-const VIRTUAL: &str = "devices/virtual";
 
 /// How the names of trees begin, and of those that are not complete.
 const FINISHED: &str = "sys-";
@@ -98,15 +98,6 @@ pub(crate) fn port_dirs(dir: &Path, device: &Device, number: u8) -> Vec<(String,
         Some((tree, device_dir.join(format!("ports/{number}"))))
     };
     trees(dir).filter_map(port_dir).collect()
-}
-
-fn files<'a, T: AsRef<str>>(
-    dir: &Path,
-    files: impl IntoIterator<Item = (&'a str, T)>,
-) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    let write = |(name, text): (&str, T)| fs::write(dir.join(name), format!("{}\n", text.as_ref()));
-    files.into_iter().try_for_each(write)
 }
 
 /// A file's device number.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::layout;
+use crate::objects;
 
 /// An argument or result as the C functions have it.
 pub(crate) trait Argument: Copy {
@@ -32,12 +32,12 @@ impl Ptr {
 /// `struct ibv_qp *`
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Qp(*mut layout::Qp);
+pub struct Qp(*mut objects::Qp);
 
 /// `struct rdma_cm_id *`
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Id(*mut layout::CmId);
+pub struct Id(*mut objects::CmId);
 
 impl Argument for Ptr {
     fn word(self) -> usize {

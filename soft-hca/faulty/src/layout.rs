@@ -7,28 +7,6 @@ use soft_hca_fault::each_verb;
 use crate::argument::{Ptr, Qp as QpPointer};
 use crate::returned;
 
-/// `struct ibv_qp`
-#[repr(C)]
-pub(crate) struct Qp {
-    context: *mut Context,
-    qp_context: *mut c_void,
-    pd: *mut c_void,
-    send_cq: *mut c_void,
-    recv_cq: *mut c_void,
-    srq: *mut c_void,
-    handle: u32,
-    pub qp_num: u32,
-}
-
-/// `struct rdma_cm_id`
-#[repr(C)]
-pub(crate) struct CmId {
-    verbs: *mut Context,
-    channel: *mut c_void,
-    context: *mut c_void,
-    pub qp: *mut Qp,
-}
-
 /// `struct ibv_wc`
 #[repr(C)]
 pub(crate) struct Wc {
@@ -125,6 +103,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     use super::*;
+    use crate::objects::{CmId, Qp};
 
     #[test]
     fn fields_are_where_the_headers_have_them() {

@@ -6,7 +6,7 @@
 //! | `exported` | functions of the libraries, by their names |
 //! | `operations` | functions of a context, which inline functions of `verbs.h` call |
 //! | `faults` | whether something happens to a call |
-//! | `argument`, `layout` | what is looked at in the libraries' structures |
+//! | `argument`, `objects`, `layout` | what is looked at in the libraries' structures |
 //!
 //! Calls may block, and a thread may be cancelled (`pthread_cancel`) meanwhile, which ends functions
 //! here midway: they hold nothing then.
@@ -20,6 +20,7 @@ mod argument;
 mod exported;
 mod faults;
 mod layout;
+mod objects;
 mod operations;
 
 /// What a function returns, by how it fails.

@@ -10,7 +10,7 @@ use soft_hca_verbs::{
     WrOpcode,
 };
 
-use crate::place::Site;
+use crate::place::{Place, Site};
 use crate::reason::Reason;
 use crate::value::{Name, Named};
 
@@ -78,6 +78,13 @@ pub struct Entry {
     /// Where its program has called for it, if it has and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
+}
+
+impl Entry {
+    /// Where its program has called a library, if that is known.
+    pub fn place(&self) -> Option<&Place> {
+        self.site.as_ref()?.place.as_deref()
+    }
 }
 
 /// What has happened. In JSON members of the entry, with `what` to tell which.

@@ -63,7 +63,9 @@ impl<R: BufRead> Reader<R> {
         let entry = entry_of(&self.partial);
         self.partial.clear();
         let mut entry: Entry = entry.map_err(|source| Error::Line { line: self.line, source })?;
-        self.places.fill(&mut entry);
+        if let Some(site) = &mut entry.site {
+            self.places.fill(entry.process, site);
+        }
         Ok(Some(entry))
     }
 }
@@ -96,8 +98,9 @@ impl<W: Write> Writer<W> {
     /// Writes an entry.
     pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
         self.line.clear();
-        match self.places.shortened(entry) {
-            Some(entry) => append(&mut self.line, &entry)?,
+        let site = entry.site.as_ref();
+        match site.and_then(|site| self.places.shortened(entry.process, site)) {
+            Some(site) => append(&mut self.line, &Entry { site: Some(site), ..entry.clone() })?,
             None => append(&mut self.line, entry)?,
         }
         self.to.write_all(&self.line)

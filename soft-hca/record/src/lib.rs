@@ -40,6 +40,7 @@ pub mod stable;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod time;
 pub mod timeline;
 pub mod value;
 mod words;

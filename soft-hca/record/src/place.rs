@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Entry;
-
 /// Where a thread was in its program when it did what an entry tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
@@ -80,10 +78,9 @@ impl fmt::Display for Place {
 pub(crate) struct Known(HashMap<(u32, u32), Arc<Place>>);
 
 impl Known {
-    /// Gives an entry that only names its place that itself.
-    pub(crate) fn fill(&mut self, entry: &mut Entry) {
-        let Some(site) = &mut entry.site else { return };
-        let key = (entry.process, site.number);
+    /// Gives a site that only names its place that itself.
+    pub(crate) fn fill(&mut self, process: u32, site: &mut Site) {
+        let key = (process, site.number);
         match &site.place {
             Some(place) => _ = self.0.insert(key, Arc::clone(place)),
             None => site.place = self.0.get(&key).cloned(),
@@ -96,20 +93,10 @@ impl Known {
 pub(crate) struct Told(HashSet<(u32, u32)>);
 
 impl Told {
-    /// The entry without its place, if that was written before.
-    pub(crate) fn shortened(&mut self, entry: &Entry) -> Option<Entry> {
-        let site = entry.site.as_ref().filter(|site| site.place.is_some())?;
-        if self.0.insert((entry.process, site.number)) {
-            return None;
-        }
-        Some(Entry { site: Some(Site { place: None, ..*site }), ..entry.clone() })
-    }
-}
-
-impl Entry {
-    /// Where its program has called a library, if that is known.
-    pub fn place(&self) -> Option<&Place> {
-        self.site.as_ref()?.place.as_deref()
+    /// A site without its place, if that was written before.
+    pub(crate) fn shortened(&mut self, process: u32, site: &Site) -> Option<Site> {
+        let is_written = site.place.is_some() && !self.0.insert((process, site.number));
+        is_written.then_some(Site { place: None, ..*site })
     }
 }
 

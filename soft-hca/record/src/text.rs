@@ -13,6 +13,7 @@ use crate::entry::{
     What,
 };
 use crate::reason::Reason;
+pub(crate) use crate::time::duration;
 use crate::value::{Name, Named, Value};
 
 /// What numbers are called.
@@ -221,16 +222,6 @@ pub(crate) fn often(empty: &EmptyPolls) -> String {
     match empty.count {
         1 => "once".into(),
         count => format!("{count} times in {}", duration(empty.duration())),
-    }
-}
-
-/// A time in the unit that suits it.
-pub(crate) fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
     }
 }
 

@@ -11,8 +11,8 @@ use crate::entry::{
     Role, Seen, Sge, What,
 };
 use crate::reason::Reason;
-pub(crate) use crate::text::duration;
 use crate::text::{compared, often, waits_for_acknowledgements};
+pub(crate) use crate::time::duration;
 use crate::value::{Name, Named, Value};
 
 /// An entry as a line of a picture.

@@ -33,8 +33,8 @@ use soft_hca_record::{Header, Writer};
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use super::check::Watcher;
 use super::run::{self, Options};
+use super::watcher::Watcher;
 use super::{Error, cannot, fabric, ls, outside};
 
 use collect::Collector;

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 use soft_hca_record::explain::Live;
 use soft_hca_record::{Entry, What, Writer};
 
-use crate::check::Watcher;
+use crate::watcher::Watcher;
 
 /// So many looks, half a second apart, make a second.
 const LOOKS: u32 = 3;

@@ -8,15 +8,16 @@
 //! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
 //! completion queue, say) may be stale: check `live`, and after taking a lock check again.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::arena::doorbell;
-use crate::arena::entry::{Field, Word, entry};
+use crate::arena::entry::entry;
 use crate::arena::lock::{Lock, LockApart};
 use crate::arena::port_counters::Counters;
-use crate::arena::qp::Qp;
+use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
+use crate::arena::ring_place::RingPlace;
 use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
 
@@ -31,8 +32,6 @@ pub const MAX_CHANNELS: usize = 8192;
 pub const MAX_CQS: usize = 16384;
 /// Shared receive queues.
 pub const MAX_SRQS: usize = 4096;
-/// Queue pairs.
-pub const MAX_QPS: usize = 16384;
 /// Memory regions, as rxe has.
 pub const MAX_REGIONS: usize = 524_287;
 /// Memory windows, as rxe has.
@@ -168,18 +167,6 @@ entry! {
         /// for `soft-hca ls --why`.
         pub waits_since: AtomicU64,
     }
-}
-
-/// Where a ring lies. The ring's own header, which programs can write, is never trusted.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub struct RingPlace {
-    /// Bytes from the arena's start to the ring's header.
-    pub offset: AtomicU64,
-    /// Slots minus 1; slots are a power of two.
-    pub mask: AtomicU32,
-    /// Size of a slot as a power of two.
-    pub log2_slot: AtomicU32,
 }
 
 entry! {
@@ -413,25 +400,6 @@ pub const BOUNCE_BUFFERS_START: usize = size_of::<Arena>().next_multiple_of(MAX_
 pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_BUFFER_BYTES;
 /// Bytes of the whole arena.
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
-
-impl Field for RingPlace {
-    fn reset(&self) {
-        self.copy_from(&Self::default());
-    }
-
-    fn words(&self) -> Vec<Word<'_>> {
-        vec![Word::Long(&self.offset), Word::Word(&self.mask), Word::Word(&self.log2_slot)]
-    }
-}
-
-impl RingPlace {
-    /// Makes this the place of the ring that `other` names.
-    pub fn copy_from(&self, other: &Self) {
-        self.offset.store(other.offset.load(Acquire), Release);
-        self.mask.store(other.mask.load(Acquire), Release);
-        self.log2_slot.store(other.log2_slot.load(Acquire), Release);
-    }
-}
 
 impl Arena {
     /// Whether somebody records.

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
-    MAX_BOUNCE_SLOTS, MIN_PAGE, RingPlace,
+    MAX_BOUNCE_SLOTS, MIN_PAGE,
 };
+use crate::arena::ring_place::RingPlace;
 use crate::memcheck;
 use crate::ring::{self, Ring};
 use crate::system;

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use soft_hca_roce::wire::bth::pkeys_match;
 
 use crate::arena::entry::entry;
-use crate::arena::layout::RingPlace;
 use crate::arena::lock::Lock;
+use crate::arena::ring_place::RingPlace;
 use crate::arena::traffic::{Events, Traffic};
+
+/// Queue pairs.
+pub const MAX_QPS: usize = 16384;
 
 entry! {
     /// A queue pair.

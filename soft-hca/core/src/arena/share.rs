@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::thread;
 use std::time::Duration;
 
-use crate::arena::layout::MAX_QPS;
 use crate::arena::lock::{Guard, Lock};
+use crate::arena::qp::MAX_QPS;
 
 /// Shares that there are. The first is the daemon's.
 pub const SHARES: usize = 32;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, UdpSocket};
 
 use soft_hca_roce::wire::bth;
 
-use super::socket::{Socket, set_option};
+use super::socket::{Socket, reuse, set_option};
 use crate::arena::{FIRST_QPN, MAX_QPS, SHARE_QPS, SHARES};
 
 /// Where BTH has the destination's queue pair: in the low three bytes of the word here.
@@ -74,11 +74,6 @@ impl Socket {
             Err(error) => Err((self, error)),
         }
     }
-}
-
-/// Lets other sockets of this user bind the address, too.
-pub(super) fn reuse(socket: &UdpSocket) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1i32)
 }
 
 fn choose(socket: &UdpSocket, base: u32) -> io::Result<()> {

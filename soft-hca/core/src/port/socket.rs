@@ -13,7 +13,6 @@ use arrayvec::ArrayVec;
 use soft_hca_roce::wire::ip;
 use soft_hca_roce::wire::packet::PORT;
 
-use crate::port::group::reuse;
 use crate::port::path::{Control, Path};
 
 /// Bytes that may wait in either direction; the system allows as much as it likes.
@@ -367,6 +366,11 @@ fn send_by(socket: &UdpSocket, own: IpAddr, interface: u32, loops: bool) -> io::
             socket.set_multicast_loop_v6(loops)
         }
     }
+}
+
+/// Lets other sockets of this user bind the address, too.
+pub(super) fn reuse(socket: &UdpSocket) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1i32)
 }
 
 /// Sets an option of a socket.

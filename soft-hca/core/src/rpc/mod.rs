@@ -9,5 +9,5 @@ mod silence;
 pub mod socket;
 
 pub use message::{Answer, ChannelId, Created, FULL, FileKind, Hello, Reply, Request};
-pub use silence::{PATIENCE, Silence};
-pub use socket::{Connection, Listener, MAX_FDS};
+pub use silence::Silence;
+pub use socket::{Connection, Listener, MAX_FDS, PATIENCE};

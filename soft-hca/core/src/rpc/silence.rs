@@ -3,10 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::Connection;
-
-/// Time without an answer after which a client says that there is none.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+use super::socket::{Connection, PATIENCE};
 
 /// The same for a daemon that would answer if it had the processor.
 const PATIENCE_WITH_BUSY: Duration = Duration::from_secs(5);

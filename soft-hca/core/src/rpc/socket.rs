@@ -9,8 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::rpc::PATIENCE;
 use crate::system::check;
+
+/// Time without an answer after which a client says that there is none.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// File descriptors that one message may carry.
 pub const MAX_FDS: usize = 16;

@@ -35,11 +35,14 @@ use crate::errno::{Errno, Result, ensure};
 pub mod layout;
 
 pub mod ioctl;
+mod layouts;
 pub mod nldev;
 pub mod rxe;
 pub mod ucma;
 pub mod uverbs;
 pub mod verbs;
+
+pub use layouts::layouts;
 
 /// The request in a payload of which the first `required` bytes have to be there; what is missing
 /// behind them counts as zeros. `EINVAL` if it is too short.
@@ -60,10 +63,4 @@ where
 /// The number of a command, with which it begins on both devices.
 pub fn command_number(written: &[u8]) -> Option<u32> {
     written.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-/// Every structure that a header of the kernel lays out.
-pub fn layouts() -> impl Iterator<Item = &'static layout::Layout> {
-    let uverbs = [uverbs::request::LAYOUTS, uverbs::answer::LAYOUTS];
-    uverbs.into_iter().chain([rxe::abi::LAYOUTS, ucma::abi::LAYOUTS]).flatten()
 }

@@ -7,6 +7,7 @@
 //! | `rxe`, `infiniband` | the kinds that there are: kernel Soft-RoCE's, and with ports that have LIDs |
 //! | [`like`] | the limits of adapters that people have, for `--like` |
 //! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
+//! | `mtu` | path MTUs of network interfaces |
 //! | `interfaces`, `route` | the machine's network, from which GIDs come |
 //! | `neighbour` | who is on it |
 //! | `guid` | numbers that stay the same on a machine |
@@ -19,6 +20,7 @@ mod infiniband;
 mod interfaces;
 pub mod like;
 mod limits;
+mod mtu;
 mod neighbour;
 mod port;
 mod provider;

@@ -5,7 +5,7 @@ use std::fmt;
 use soft_hca_core::uapi::verbs::{PortState, event};
 
 use super::GidTable;
-use super::rxe::active_mtu_of;
+use super::mtu::active_mtu_of;
 
 /// A port of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]

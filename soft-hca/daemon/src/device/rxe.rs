@@ -9,6 +9,7 @@ use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use super::guid::guid_of;
 use super::interfaces::{interfaces, mtu_of};
+use super::mtu::path_mtu;
 use super::{
     Device, GidTable, Interface, Limits, LinkLayer, PhysState, Port, Provider, Speed, Width,
 };
@@ -16,10 +17,6 @@ use super::{
 /// Slots of the GID table. rxe has 1024; every one is a file or a command to each program that
 /// lists them.
 const GID_TABLE_LEN: u16 = 16;
-/// Bytes of headers that rxe leaves room for in each frame (`RXE_MAX_HDR_LENGTH`).
-const HEADERS: u32 = 80;
-/// The same of the connection manager.
-const CONNECTION_HEADERS: u32 = 96;
 /// Bytes of a message, at most, as in rxe (`RXE_PORT_MAX_MSG_SZ`; before Linux 6.14 rxe took as
 /// many, too, but announced 8 MiB).
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -174,31 +171,4 @@ impl Port {
 /// The network interface that a device is on if nobody says otherwise.
 pub(super) fn usual_netdev(interfaces: &[Interface]) -> Option<String> {
     GidTable::roce(GID_TABLE_LEN, interfaces, &[], 0).netdev().map(str::to_owned)
-}
-
-/// The MTU (`ib_mtu`) of a port on a network interface (`rxe_set_mtu`).
-pub(super) fn active_mtu_of(interface: &str) -> u8 {
-    path_mtu(mtu_of(interface))
-}
-
-/// The path MTU (`ib_mtu`) of connections on a network interface (`iboe_get_mtu`).
-pub(super) fn path_mtu_of(interface: &str) -> u8 {
-    path_mtu(mtu_of(interface).saturating_sub(CONNECTION_HEADERS - HEADERS))
-}
-
-/// The path MTU (`ib_mtu`) on an interface whose frames have so many bytes.
-fn path_mtu(mtu: u32) -> u8 {
-    let room = mtu.saturating_sub(HEADERS);
-    [4096, 2048, 1024, 512].iter().position(|&mtu| room >= mtu).map_or(1, |i| 5 - i as u8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_path_mtu_leaves_room_for_headers() {
-        let mtus = [65536, 9000, 4175, 2127, 1500, 1000, 300].map(path_mtu);
-        assert_eq!(mtus, [5, 5, 4, 3, 3, 2, 1]);
-    }
 }

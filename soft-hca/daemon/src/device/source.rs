@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::rxe::path_mtu_of;
+use super::mtu::path_mtu_of;
 use super::{Device, Port};
 
 /// A GID of a port of a device (`struct ib_gid_attr`).

@@ -4,9 +4,11 @@ mod counters;
 mod entries;
 mod notices;
 mod numbers;
+mod places;
 mod remote;
 mod removal;
 mod rings;
+mod share_table;
 mod shares;
 
 use std::collections::BTreeMap;
@@ -31,12 +33,12 @@ use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 use crate::process::Processes;
 use crate::table::Table;
 
-use numbers::{Generations, Keys, Pds, QpNumbers};
-use rings::Rings;
-use shares::Shares;
+use numbers::{FULL, Generations, Keys, Pds, QpNumbers};
+use places::Rings;
+use share_table::Shares;
 
+pub(crate) use places::RingOf;
 pub(crate) use removal::REMOVED;
-pub(crate) use rings::RingOf;
 
 /// All objects of the fabric.
 #[derive(Debug)]
@@ -86,8 +88,6 @@ pub(crate) struct Membership {
 
 /// Of an object whose entry has been given back.
 pub(crate) const GONE: Errno = Errno::EINVAL.because("the object has been destroyed");
-
-const FULL: Errno = Errno::ENOMEM.because("the fabric has no room for another such object");
 
 /// Writes a GID of the arena.
 pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {
@@ -142,6 +142,11 @@ impl Fabric {
     /// The ports of all devices.
     pub(crate) fn ports(&self) -> impl Iterator<Item = &Port> {
         self.devices.iter().flat_map(|device| &device.ports)
+    }
+
+    /// The ports that a device had when it was removed.
+    fn ports_of_removed(&self, device: usize) -> Option<&Vec<Port>> {
+        self.absent.get(&device)
     }
 
     /// Whether a GID, as somebody's address, is one of the fabric's.
@@ -220,7 +225,7 @@ impl Fabric {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
             self.registry.forget(index);
-            self.take_back_share(index);
+            self.shares.take_back(&self.arena, index);
         }
     }
 

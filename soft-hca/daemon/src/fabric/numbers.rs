@@ -1,9 +1,10 @@
 //! Numbers of objects that are not those of their entries.
 
 use soft_hca_core::arena::{self, KEY_BASES, MAX_MRS, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
-use soft_hca_core::errno::{Result, ensure};
+use soft_hca_core::errno::{Errno, Result, ensure};
 
-use super::FULL;
+pub(super) const FULL: Errno =
+    Errno::ENOMEM.because("the fabric has no room for another such object");
 
 /// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries of its share have
 /// had all of theirs.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Release;
 use soft_hca_core::errno::{Errno, Result, ensure};
 
 use super::{Fabric, RingOf};
-use crate::device::{Device, Port};
+use crate::device::Device;
 
 /// Of what is asked of a device that is removed.
 pub(crate) const REMOVED: Errno = Errno::EIO.because("the device has been removed");
@@ -27,11 +27,6 @@ impl Fabric {
         let known = self.device(device)?;
         ensure(!self.is_removed(device), Errno::ENODEV.because("the device has been removed"))?;
         Ok(known)
-    }
-
-    /// The ports that a device had when it was removed.
-    pub(super) fn ports_of_removed(&self, device: usize) -> Option<&Vec<Port>> {
-        self.absent.get(&device)
     }
 
     /// A device is removed, or comes back as it was: nothing leads to its ports any more, or all

@@ -1,6 +1,5 @@
-//! Which process has which share of the port to other hosts.
+//! Shares of the port to other hosts: lending them, and their queue pairs.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -10,33 +9,12 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::port::{NoTap, Port, QueuePair, SLOT_BYTES, SLOTS};
 use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
+use super::share_table::indices;
 use super::{Fabric, RingOf};
 use crate::link::LentSocket;
 use crate::objects::QpObject;
 
 const NO_ROOM: Errno = Errno::ENOMEM.because("the fabric has no memory left for the queue pair");
-
-/// Shares, the daemon's own first.
-#[derive(Debug, Default)]
-pub(super) struct Shares([Option<usize>; SHARES]);
-
-impl Shares {
-    /// The share that a process has.
-    fn of(&self, proc: usize) -> Option<usize> {
-        self.0.iter().position(|owner| *owner == Some(proc))
-    }
-
-    /// Indices of queue pairs that are of no process's share: the daemon's, then those that are lent last.
-    fn unowned(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        let shares = std::iter::once(0).chain((1..SHARES).rev());
-        shares.filter(|share| self.0[*share].is_none()).map(indices)
-    }
-}
-
-/// The indices of a share's queue pairs.
-fn indices(share: usize) -> Range<usize> {
-    share * SHARE_QPS..(share + 1) * SHARE_QPS
-}
 
 impl Fabric {
     /// Lends a process a share of the port, for as long as it lives, and gives its number. `None` if there
@@ -70,16 +48,6 @@ impl Fabric {
     /// The share of the port that a process has.
     pub(crate) fn share_of(&self, proc: usize) -> Option<usize> {
         self.shares.of(proc)
-    }
-
-    /// A process has ended, and all its queue pairs.
-    pub(super) fn take_back_share(&mut self, proc: usize) {
-        if let Some(share) = self.shares.of(proc) {
-            let entry = &self.arena.shares[share];
-            entry.proc.store(0, Release);
-            entry.runner.store(runner::DAEMON, Release);
-            self.shares.0[share] = None;
-        }
     }
 
     /// A queue pair is to end: acknowledgements that its process was to send with its next call leave, if it
@@ -122,21 +90,5 @@ impl Fabric {
         let place = self.new_untouched_ring(slots, SLOT_BYTES as u32);
         self.place_ring(RingOf::Kept(index), place.map_err(|_| NO_ROOM)?);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indices_are_of_the_shares_that_are_nobodys() {
-        let mut shares = Shares::default();
-        shares.0[SHARES - 1] = Some(7);
-        assert_eq!((shares.of(7), shares.of(8)), (Some(SHARES - 1), None));
-        let unowned: Vec<Range<usize>> = shares.unowned().collect();
-        assert_eq!(unowned.len(), SHARES - 1);
-        assert_eq!(unowned[..2], [indices(0), indices(SHARES - 2)]);
-        assert!(unowned.iter().all(|range| range.len() == SHARE_QPS));
     }
 }

@@ -7,21 +7,12 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::system;
 use soft_hca_fault::Plan;
 
-use super::Daemon;
+use super::daemon::{Change, Daemon};
 use crate::deferred::Deferred;
 use crate::device::Device;
 use crate::files::{CmHost, File};
 use crate::sysfs;
 use crate::uverbs::UverbsFile;
-
-/// What changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Change {
-    /// A port's cable is pulled, or plugged in again.
-    Port { device: usize, number: u8, is_up: bool },
-    /// A device is removed, or comes back.
-    Device { device: usize, is_there: bool },
-}
 
 impl Daemon {
     /// Has something change after so many nanoseconds. `ENODEV` without such a device, `EINVAL`
@@ -119,7 +110,9 @@ impl Daemon {
         for token in self.files.of_device(device) {
             if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                 file.begin_removal();
-                self.run_command(Deferred::Remove(token, None), None);
+                if let Some(unfinished) = self.remove_from(token, None) {
+                    self.deferred.add(unfinished, None, system::now_ns());
+                }
             }
         }
         Ok(())

@@ -17,8 +17,7 @@ use soft_hca_core::uapi::uverbs::command as uverbs_command;
 use soft_hca_fault::Happened;
 use zerocopy::IntoBytes;
 
-use super::Daemon;
-use super::changes::Change;
+use super::daemon::{Change, Daemon};
 use crate::deferred::Answered;
 use crate::event_fd::EventFd;
 use crate::files::{self, File};

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 use soft_hca_core::device_spec::PciAddress;
 
-use super::{VIRTUAL, files};
+use super::attributes::files;
 use crate::device::{Device, LinkLayer};
+
+/// Where devices are that have no bus.
+const VIRTUAL: &str = "devices/virtual";
 
 /// Where a device's folders are, below `/sys`, each in that of its class.
 pub(super) fn place(device: &Device) -> PathBuf {

@@ -1,58 +1,24 @@
 //! Ports and listening.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
-use super::id::{Id, Key, Space, State};
-use super::wire::Ends;
-use super::{Call, Cm, Cx, Host, NOTHING};
+use super::cm::Cm;
+use super::host::{Call, Cx, Host, NOTHING};
+use super::id::{Key, Space, State};
+use super::ids::Id;
+use super::peer::RemoteId;
+use super::wire::{Ends, Envelope};
 use crate::device::Source;
 
-/// Ports that are given to whom it does not matter, as in `ip_local_port_range`.
-const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 /// Requests that wait at most, whatever a program asks for (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
 
 pub(super) const NO_IP: Errno =
     Errno::ENODEV.because("no device is found by an InfiniBand address");
 pub(super) const UNBOUND: Errno = Errno::EINVAL.because("the id has no address yet");
-
-/// Who holds which port (the kernel's `rdma_bind_list`).
-#[derive(Debug, Default)]
-pub(super) struct Ports(HashMap<(Space, u16), Vec<Key>>);
-
-impl Ports {
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn holders(&self, space: Space, port: u16) -> &[Key] {
-        self.0.get(&(space, port)).map_or(&[], Vec::as_slice)
-    }
-
-    /// An unused port, searched from a random one on.
-    fn unused(&self, space: Space, random: u32) -> Result<u16> {
-        let count = u32::from(EPHEMERAL.end - EPHEMERAL.start);
-        let port = |i: u32| EPHEMERAL.start + ((random + i) % count) as u16;
-        let mut candidates = (0..count).map(port);
-        let unused = candidates.find(|port| !self.0.contains_key(&(space, *port)));
-        unused.ok_or(Errno::EADDRNOTAVAIL.because("every port of the port space is in use"))
-    }
-
-    /// Gives back the port of an id.
-    pub(super) fn release(&mut self, id: &Id, key: Key) {
-        let Some(port) = id.port else { return };
-        let Some(holders) = self.0.get_mut(&port) else { return };
-        holders.retain(|other| *other != key);
-        if holders.is_empty() {
-            self.0.remove(&port);
-        }
-    }
-}
 
 /// Whether two ids of different families stay out of each other's way at one port.
 fn family_only(id: &Id) -> bool {
@@ -103,32 +69,32 @@ fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
 impl Cm {
     pub(super) fn bind(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Bind::decode(call.payload)?;
-        let key = self.find(call.file, request.id)?;
+        let key = self.ids.find(call.file, request.id)?;
         self.bind_to(cx, key, request.address)?;
         NOTHING
     }
 
     pub(super) fn bind_ip(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Bind::decode_ip(call.payload)?;
-        let key = self.find(call.file, request.id)?;
+        let key = self.ids.find(call.file, request.id)?;
         self.bind_to(cx, key, request.address)?;
         NOTHING
     }
 
     /// Binds an id (`rdma_bind_addr`).
     pub(super) fn bind_to(&mut self, cx: &mut Cx<'_>, key: Key, address: Sockaddr) -> Result<()> {
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         ensure(id.state == State::Idle, id.state.refusal())?;
-        let find_source = |ip| self.source(cx.host, id.file, ip);
+        let find_source = |ip| self.files.source(cx.host, id.file, ip);
         let source = source_of(find_source, id.space, &address)?;
         let pool = pool(id.space, &address)?;
         let reuse = id.reuse_address;
-        self.id_mut(key)?.src = Some(address);
+        self.ids.id_mut(key)?.src = Some(address);
         let port = match address.port() {
             0 => self.ports.unused(pool, cx.host.random24()),
             port => self.check_port(pool, port, key, reuse).map(|()| port),
         };
-        let id = self.id_mut(key)?;
+        let id = self.ids.id_mut(key)?;
         let port = match port {
             Ok(port) => port,
             Err(error) => {
@@ -145,16 +111,16 @@ impl Cm {
         id.source = source;
         id.port = Some((pool, port));
         id.state = State::Bound;
-        self.ports.0.entry((pool, port)).or_default().push(key);
+        self.ports.hold((pool, port), key);
         Ok(())
     }
 
     /// Whether an id may hold a port beside those that do (`cma_check_port`).
     fn check_port(&self, space: Space, port: u16, key: Key, reuse: bool) -> Result<()> {
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         let address = id.src.ok_or(UNBOUND)?;
         for other_key in self.ports.holders(space, port) {
-            let other = self.id(*other_key)?;
+            let other = self.ids.id(*other_key)?;
             if *other_key == key || reuse && other.reuse_address {
                 continue;
             }
@@ -175,17 +141,17 @@ impl Cm {
 
     pub(super) fn listen(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Listen::decode(call.payload)?;
-        let key = self.find(call.file, request.id)?;
-        if self.id(key)?.state != State::Bound {
+        let key = self.ids.find(call.file, request.id)?;
+        if self.ids.id(key)?.state != State::Bound {
             let any = Sockaddr::Ip(SocketAddr::new(IpAddr::from([0; 4]), 0));
             self.bind_to(cx, key, any)?;
         }
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         // A listener shares its port with nobody.
         if let (true, Some((space, port))) = (id.reuse_address, id.port) {
             self.check_port(space, port, key, false)?;
         }
-        let id = self.id_mut(key)?;
+        let id = self.ids.id_mut(key)?;
         id.reuse_address = false;
         id.backlog = match u32::try_from(request.backlog) {
             Ok(backlog @ 1..=MAX_BACKLOG) => backlog,
@@ -196,7 +162,7 @@ impl Cm {
         NOTHING
     }
 
-    /// Who listens for a port of an address. A listener of the very address comes before one of
+    /// The listener for a port of an address. A listener of the very address comes before one of
     /// all addresses.
     pub(super) fn listener(
         &self,
@@ -207,12 +173,12 @@ impl Cm {
         let wanted = to.ip().to_canonical();
         let mut wildcard = None;
         for key in self.ports.holders(space, to.port()) {
-            let Some(id) = self.ids.get(key) else { continue };
+            let Some(id) = self.ids.get(*key) else { continue };
             let Some(Sockaddr::Ip(address)) = id.src.filter(|_| id.state == State::Listen) else {
                 continue;
             };
             let ip = address.ip().to_canonical();
-            if device.as_ref().is_some_and(|device| !self.finds(id.file, device)) {
+            if device.as_ref().is_some_and(|device| !self.files.finds(id.file, device)) {
                 continue;
             }
             if ip == wanted {
@@ -223,5 +189,29 @@ impl Cm {
             }
         }
         wildcard
+    }
+
+    /// Keeps a request without a listener until there is one; refuses it if too many wait.
+    pub(super) fn wait_for_listener(&mut self, cx: &Cx<'_>, remote: RemoteId, envelope: &Envelope) {
+        if !self.pending.keep(&mut self.timers, cx.now_ns, remote, envelope) {
+            self.messages.refuse(cx, remote.peer, &envelope.message);
+        }
+    }
+
+    /// An id listens: requests that wait for it are received.
+    fn listener_came(&mut self, cx: &Cx<'_>) {
+        for remote in self.pending.of(|ends| self.listener(cx.host, ends).is_some()) {
+            if let Some(envelope) = self.pending.take(&mut self.timers, remote) {
+                self.messages.arrive(remote.peer, envelope);
+            }
+        }
+    }
+
+    /// There is still no listener: refuses the request.
+    pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
+        if let Some(envelope) = self.pending.take(&mut self.timers, remote) {
+            let cx = &cx.answering(envelope.transaction);
+            self.messages.refuse(cx, remote.peer, &envelope.message);
+        }
     }
 }

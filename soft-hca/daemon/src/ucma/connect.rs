@@ -11,14 +11,14 @@ use soft_hca_roce::wire::bth::Qpn;
 use soft_hca_roce::wire::cm::{Answered, CommId, Mra, Path, Rej, Rep, Req, Rtu, reason};
 
 use super::bind::UNBOUND;
+use super::cm::Cm;
 use super::connection::{ConnectionState, three_bits};
-use super::id::{Id, Key, State};
-use super::peer::{Peer, RemoteId};
-use super::query::{ACK_DELAY, ack_timeout};
-use super::stale::RemoteQp;
-use super::timer::SERVICE_TIMEOUT;
+use super::host::{Call, Cx, NOTHING};
+use super::id::{Key, State};
+use super::ids::Id;
+use super::peer::{Peer, RemoteId, RemoteQp};
+use super::timer::{ACK_DELAY, SERVICE_TIMEOUT, ack_timeout};
 use super::wire::{self, Ends, Envelope};
-use super::{Call, Cm, Cx, NOTHING};
 
 /// Those of an id that has a route.
 fn ends(id: &Id) -> Option<Ends> {
@@ -29,8 +29,8 @@ impl Cm {
     pub(super) fn connect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let Connect { id: number, param, ece } = Connect::decode(call.payload)?;
         ensure(param.valid != 0, Errno::EINVAL.because("the parameters are not marked as valid"))?;
-        let key = self.find_with_device(call.file, number)?;
-        let id = self.id(key)?;
+        let key = self.ids.find_with_device(call.file, number)?;
+        let id = self.ids.id(key)?;
         ensure(id.state == State::RouteResolved, id.state.refusal())?;
         let is_datagram = id.is_datagram;
         let ends = ends(id).ok_or(UNBOUND)?;
@@ -53,7 +53,7 @@ impl Cm {
     ) -> Result<()> {
         let private_data = ends.private_data(&param.private_data)?;
         let (local_comm_id, transaction) = self.begin_connection(cx, key, ends, param)?;
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         let usual = wire::req();
         let req = Req {
             local_comm_id,
@@ -99,30 +99,30 @@ impl Cm {
     ) {
         let Some(ends) = envelope.ends else { return };
         let remote = RemoteId { peer: from, is_datagram: false, comm_id: req.local_comm_id };
-        if let Some(key) = self.asked_by(remote) {
+        if let Some(key) = self.connections.asked_by(remote) {
             if let Some(state) =
-                self.connection_state(key).filter(|&state| state != ConnectionState::Over)
+                self.ids.connection_state(key).filter(|&state| state != ConnectionState::Over)
             {
                 return self.duplicate_req(cx, key, state, req);
             }
         }
-        if self.timewait.contains(&remote) {
+        if self.connections.is_in_timewait(remote) {
             return;
         }
         let remote_qp = RemoteQp::new(from, req.local_ca_guid, req.local_qpn);
         if self.end_stale(cx, remote_qp) {
-            return self.refuse_req(cx, from, req, reason::STALE_CONNECTION);
+            return self.messages.refuse_req(cx, from, req, reason::STALE_CONNECTION);
         }
         let Some(listener) = self.listener(cx.host, ends) else {
             return self.wait_for_listener(cx, remote, envelope);
         };
-        let Some(id) = self.ids.get(&listener) else { return };
+        let Some(id) = self.ids.get(listener) else { return };
         if id.is_datagram {
-            return self.refuse_req(cx, from, req, reason::CONSUMER_DEFINED);
+            return self.messages.refuse_req(cx, from, req, reason::CONSUMER_DEFINED);
         }
         if let Peer::Remote { own, .. } = from {
             if req.mtu > cx.host.path_mtu(own) {
-                return self.refuse_req(cx, from, req, reason::INVALID_MTU);
+                return self.messages.refuse_req(cx, from, req, reason::INVALID_MTU);
             }
         }
         // It is lost without a trace if there is no room, and comes again later.
@@ -134,7 +134,7 @@ impl Cm {
 
     /// A request has come again (`cm_dup_req_handler`).
     fn duplicate_req(&mut self, cx: &mut Cx<'_>, key: Key, state: ConnectionState, req: &Req) {
-        let Ok(connection) = self.connection_mut(key) else { return };
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         let (peer, local_id) = (connection.peer, connection.local_id);
         connection.asked += 1;
         match state {
@@ -142,8 +142,10 @@ impl Cm {
                 connection.answered += 1;
                 self.send_mra(cx, peer, (local_id, req.local_comm_id), Answered::Req);
             }
-            ConnectionState::TimeWait => self.refuse_req(cx, peer, req, reason::STALE_CONNECTION),
-            ConnectionState::RepSent => self.send_again(cx, key),
+            ConnectionState::TimeWait => {
+                self.messages.refuse_req(cx, peer, req, reason::STALE_CONNECTION)
+            }
+            ConnectionState::RepSent => self.send_again(key),
             _ => {}
         }
     }
@@ -162,7 +164,7 @@ impl Cm {
             service_timeout: SERVICE_TIMEOUT,
             ..Mra::default()
         };
-        self.send(cx, peer, Envelope::new(cx.transaction, mra));
+        self.messages.send(peer, Envelope::new(cx.transaction, mra));
     }
 
     /// A request that there is room for becomes an id and an event of the listener.
@@ -175,15 +177,15 @@ impl Cm {
         ece: Ece,
     ) -> Result<()> {
         let key = self.new_request(cx, listener, remote, ends, ConnectionState::ReqReceived)?;
-        let id = self.id_mut(key)?;
+        let id = self.ids.id_mut(key)?;
         id.has_path = true;
         id.path_mtu = Some(req.mtu);
         id.flow_label = req.primary.flow_label;
-        let connection = self.connection_mut(key)?;
+        let connection = self.ids.connection_mut(key)?;
         connection.asked = 1;
         connection.remote_qpn = req.local_qpn;
         connection.sq_psn = req.starting_psn;
-        // What one end asks of the other is what the other has to serve.
+        // The requests that one end may send at a time are those that the other has to serve.
         connection.responder_resources = req.initiator_depth;
         connection.initiator_depth = req.responder_resources;
         connection.retry_count = req.retry_count;
@@ -211,26 +213,26 @@ impl Cm {
 
     pub(super) fn accept(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Accept::decode(call.payload)?;
-        let key = self.find_with_device(call.file, request.id)?;
-        let id = self.id(key)?;
+        let key = self.ids.find_with_device(call.file, request.id)?;
+        let id = self.ids.id(key)?;
         ensure(id.state == State::Connect, id.state.refusal())?;
         let is_valid = request.param.valid != 0;
         let outcome = match (id.is_datagram, is_valid) {
-            (true, _) => self.accept_service(cx, key, &request.param, is_valid),
+            (true, _) => self.accept_service(key, &request.param, is_valid),
             (false, true) => self.send_rep(cx, key, &request.param, request.ece),
             (false, false) => self.send_rtu(cx, key),
         };
         if let Err(error) = outcome {
             // A failed accept rejects the request, as the kernel does.
-            if self.id(key)?.is_datagram {
-                let _ = self.reject_service(cx, key, &[]);
+            if self.ids.id(key)?.is_datagram {
+                let _ = self.reject_service(key, &[]);
             } else {
-                let _ = self.send_rej(cx, key, reason::CONSUMER_DEFINED, &[]);
+                let _ = self.send_rej(key, reason::CONSUMER_DEFINED, &[]);
             }
             return Err(error);
         }
         if is_valid {
-            self.id_mut(key)?.uid = request.uid;
+            self.ids.id_mut(key)?.uid = request.uid;
         }
         NOTHING
     }
@@ -238,11 +240,11 @@ impl Cm {
     /// Accepts a request (`cma_accept_ib`).
     fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: &ConnParam, ece: Ece) -> Result<()> {
         let private_data = wire::private_data(&param.private_data)?;
-        let is_asked = self.connection_state(key) == Some(ConnectionState::ReqReceived);
+        let is_asked = self.ids.connection_state(key) == Some(ConnectionState::ReqReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to accept"))?;
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         let (starting_psn, local_ca_guid) = (id.psn, id.node_guid());
-        let connection = self.connection_mut(key)?;
+        let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::RepSent;
         connection.qpn = Qpn::new(param.qp_num);
         connection.responder_resources = param.responder_resources;
@@ -277,7 +279,7 @@ impl Cm {
     ) {
         let active = self.connection_of(from, rep.remote_comm_id, CommId::NONE);
         let Some(key) =
-            active.filter(|key| self.connection_state(*key) == Some(ConnectionState::ReqSent))
+            active.filter(|key| self.ids.connection_state(*key) == Some(ConnectionState::ReqSent))
         else {
             return self.duplicate_rep(cx, from, rep);
         };
@@ -287,7 +289,7 @@ impl Cm {
         }
         self.is_answered(key);
         self.hold_remote_qp(remote_qp, key);
-        let Ok(connection) = self.connection_mut(key) else { return };
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         connection.state = ConnectionState::RepReceived;
         connection.remote_id = rep.local_comm_id;
         connection.remote_qpn = rep.local_qpn;
@@ -318,19 +320,19 @@ impl Cm {
             reason: reason::STALE_CONNECTION,
             ..Rej::default()
         };
-        self.send(cx, from, Envelope::new(cx.transaction, rej));
+        self.messages.send(from, Envelope::new(cx.transaction, rej));
     }
 
     /// A reply has come again (`cm_dup_rep_handler`): what it got was lost, or is not decided.
     fn duplicate_rep(&mut self, cx: &mut Cx<'_>, from: Peer, rep: &Rep) {
         let ids = (rep.remote_comm_id, rep.local_comm_id);
         let Some(key) = self.connection_of(from, ids.0, ids.1) else { return };
-        match self.connection_state(key) {
+        match self.ids.connection_state(key) {
             Some(ConnectionState::RepReceived) => self.send_mra(cx, from, ids, Answered::Rep),
             Some(ConnectionState::Established) => {
                 let (local_comm_id, remote_comm_id) = ids;
                 let rtu = Rtu { local_comm_id, remote_comm_id, ..Rtu::default() };
-                self.send(cx, from, Envelope::new(cx.transaction, rtu));
+                self.messages.send(from, Envelope::new(cx.transaction, rtu));
             }
             _ => {}
         }
@@ -338,12 +340,12 @@ impl Cm {
 
     /// The active side is ready to use the connection (`cma_rep_recv`).
     fn send_rtu(&mut self, cx: &mut Cx<'_>, key: Key) -> Result<()> {
-        let is_answered = self.connection_state(key) == Some(ConnectionState::RepReceived);
+        let is_answered = self.ids.connection_state(key) == Some(ConnectionState::RepReceived);
         ensure(
             is_answered,
             Errno::EINVAL.because("there is no reply to answer with ready to use"),
         )?;
-        let connection = self.connection_mut(key)?;
+        let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::Established;
         let (peer, transaction) = (connection.peer, connection.transaction);
         let rtu = Rtu {
@@ -353,16 +355,16 @@ impl Cm {
         };
         let envelope = Envelope::new(transaction, rtu);
         self.repeat_unless_heard(cx, key, &envelope);
-        self.send(cx, peer, envelope);
+        self.messages.send(peer, envelope);
         Ok(())
     }
 
     /// `cm_rtu_handler`
     pub(super) fn received_rtu(&mut self, from: Peer, rtu: &Rtu) {
         if let Some(key) = self.connection_of(from, rtu.remote_comm_id, rtu.local_comm_id) {
-            if self.connection_state(key) == Some(ConnectionState::RepSent) {
+            if self.ids.connection_state(key) == Some(ConnectionState::RepSent) {
                 self.is_answered(key);
-                self.set_connection_state(key, ConnectionState::Established);
+                self.ids.set_connection_state(key, ConnectionState::Established);
                 self.push(key, event_type::ESTABLISHED, 0);
             }
         }
@@ -373,11 +375,11 @@ impl Cm {
         /// `IB_EVENT_COMM_EST`: a message has come before the "ready to use".
         const COMM_EST: u32 = 4;
         let request = Notify::decode(call.payload)?;
-        let key = self.find_with_device(call.file, request.id)?;
-        match (request.event, self.connection_state(key)) {
+        let key = self.ids.find_with_device(call.file, request.id)?;
+        match (request.event, self.ids.connection_state(key)) {
             (COMM_EST, Some(ConnectionState::RepSent)) => {
                 self.is_answered(key);
-                self.set_connection_state(key, ConnectionState::Established);
+                self.ids.set_connection_state(key, ConnectionState::Established);
                 self.push(key, event_type::ESTABLISHED, 0);
                 NOTHING
             }

@@ -1,16 +1,12 @@
-//! Connections: what an id has of one, and how it gets it.
+//! Connections, as an id has them.
 
-use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::uapi::ucma::{ConnParam, Sockaddr};
+use soft_hca_core::errno::Errno;
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::cm::CommId;
 
-use super::id::{Key, State};
-use super::peer::{Opens, Peer, RemoteId};
-use super::query::ACK_TIMEOUT;
-use super::stale::RemoteQp;
-use super::wire::{Ends, Envelope};
-use super::{Cm, Cx};
+use super::peer::{Peer, RemoteQp};
+use super::timer::ACK_TIMEOUT;
+use super::wire::Envelope;
 
 pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
 
@@ -31,14 +27,21 @@ pub(super) enum ConnectionState {
     Over,
 }
 
-/// What an id has once it has asked or been asked for a connection (a `cm_id_private`).
+impl ConnectionState {
+    /// Whether there is, or was, a connection.
+    pub(super) fn has_been_connected(self) -> bool {
+        matches!(self, Self::Established | Self::DreqSent | Self::DreqReceived | Self::TimeWait)
+    }
+}
+
+/// An id's part of a connection that it has requested, or that was requested of it (a `cm_id_private`).
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub state: ConnectionState,
     pub peer: Peer,
-    /// What this side calls the connection.
+    /// The communication id of this side.
     pub local_id: CommId,
-    /// What the other side calls it, once that is known.
+    /// The communication id of the other side, once that is known.
     pub remote_id: CommId,
     /// 0 if the program has named none.
     pub qpn: Qpn,
@@ -53,7 +56,7 @@ pub(super) struct Connection {
     /// Of the queue pair, unless the program has chosen one: 4.096 us times two to the power of
     /// this.
     pub ack_timeout: u8,
-    /// What was asked for; only the passive side has it.
+    /// The requested service; only the passive side has it.
     pub service_id: u64,
     /// This is the active side, which has sent the request.
     pub is_active: bool,
@@ -61,7 +64,7 @@ pub(super) struct Connection {
     pub remote_qp: Option<RemoteQp>,
     /// Of the messages that this side sends next.
     pub transaction: u64,
-    /// What was sent, kept until it is answered.
+    /// The last message sent, until it is answered.
     pub unanswered: Option<Box<Envelope>>,
     /// How many times that was sent again.
     pub retries: u8,
@@ -74,7 +77,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(state: ConnectionState, peer: Peer, local_id: CommId) -> Self {
+    pub(super) fn new(state: ConnectionState, peer: Peer, local_id: CommId) -> Self {
         Self {
             state,
             peer,
@@ -105,92 +108,4 @@ impl Connection {
 /// Retry counts have three bits.
 pub(super) fn three_bits(count: u8) -> u8 {
     count.min(7)
-}
-
-impl Cm {
-    /// The state of an id's connection.
-    pub(super) fn connection_state(&self, key: Key) -> Option<ConnectionState> {
-        self.ids.get(&key)?.connection.as_ref().map(|connection| connection.state)
-    }
-
-    pub(super) fn set_connection_state(&mut self, key: Key, state: ConnectionState) {
-        let id = self.ids.get_mut(&key);
-        if let Some(connection) = id.and_then(|id| id.connection.as_mut()) {
-            connection.state = state;
-        }
-    }
-
-    pub(super) fn connection(&self, key: Key) -> Result<&Connection> {
-        self.id(key)?.connection.as_ref().ok_or(NO_CONNECTION)
-    }
-
-    pub(super) fn connection_mut(&mut self, key: Key) -> Result<&mut Connection> {
-        self.id_mut(key)?.connection.as_mut().ok_or(NO_CONNECTION)
-    }
-
-    /// Makes an id the active side of a connection, with what its request says. Gives the
-    /// communication id and the transaction.
-    pub(super) fn begin_connection(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        ends: Ends,
-        param: &ConnParam,
-    ) -> Result<(CommId, u64)> {
-        // A group's address leads to nobody, and that is known here.
-        let own = ends.src.ip().to_canonical();
-        let peer = match cx.host.find_peer(ends.dst.ip().to_canonical()).unwrap_or(Peer::Local) {
-            Peer::Remote { address, .. } if cx.host.has_way(own, address) => {
-                Peer::Remote { own, address }
-            }
-            _ => Peer::Local,
-        };
-        let local_id = self.comm_ids.take(cx.host, key);
-        let (state, opens) = if self.id(key)?.is_datagram {
-            (ConnectionState::SidrReqSent, Opens::Service)
-        } else {
-            (ConnectionState::ReqSent, Opens::Connection)
-        };
-        let transaction = self.new_transaction(cx, opens, local_id);
-        let id = self.id_mut(key)?;
-        id.state = State::Connect;
-        id.connection = Some(Connection {
-            is_active: true,
-            transaction,
-            qpn: Qpn::new(param.qp_num),
-            responder_resources: param.responder_resources,
-            initiator_depth: param.initiator_depth,
-            retry_count: three_bits(param.retry_count),
-            path_mtu: id.path_mtu(),
-            ..Connection::new(state, peer, local_id)
-        });
-        Ok((local_id, transaction))
-    }
-
-    /// Makes the id of a request, on the listener's side.
-    pub(super) fn new_request(
-        &mut self,
-        cx: &mut Cx<'_>,
-        listener: Key,
-        remote: RemoteId,
-        Ends { src, dst, .. }: Ends,
-        state: ConnectionState,
-    ) -> Result<Key> {
-        let id = self.id(listener)?;
-        let (file, kind) = (id.file, (id.space, id.is_datagram));
-        let key = self.new_id(cx, file, kind, 0)?;
-        let local_id = self.comm_ids.take(cx.host, key);
-        let mut connection = Connection::new(state, remote.peer, local_id);
-        connection.remote_id = remote.comm_id;
-        connection.transaction = cx.transaction;
-        let id = self.id_mut(key)?;
-        connection.service_id = id.space.service_id(dst.port());
-        id.connection = Some(connection);
-        (id.src, id.dst) = (Some(Sockaddr::Ip(dst)), Some(Sockaddr::Ip(src)));
-        id.source = cx.host.find_source(dst.ip());
-        id.state = State::Connect;
-        self.remote_ids.insert(remote, key);
-        self.id_mut(listener)?.backlog -= 1;
-        Ok(key)
-    }
 }

@@ -2,14 +2,15 @@
 //! nothing. Here it is retransmitted three times within a second, and a fabric does not end before
 //! it is answered, or given up after 1.5 s.
 
+use std::collections::HashMap;
+
 use soft_hca_roce::wire::cm::CommId;
 
 use super::connection::Connection;
-use super::id::Key;
+use super::messages::Messages;
 use super::peer::Peer;
-use super::timer::Due;
+use super::timer::{Due, Timers};
 use super::wire::Envelope;
-use super::{Cm, Cx};
 
 /// A DREQ that nobody has answered.
 #[derive(Debug)]
@@ -28,46 +29,69 @@ const MAX_RETRIES: u32 = 3;
 /// How many are kept.
 const MAX_DREQS: usize = 0x1_0000;
 
-impl Cm {
-    /// Whether a fabric that is to end waits for DREPs: 1.5 s at most.
-    pub(crate) fn awaits_drep(&self) -> bool {
-        !self.dreqs_sent.is_empty()
+/// All of them, by the communication ids of their connections.
+#[derive(Debug, Default)]
+pub(super) struct DreqsSent(HashMap<CommId, DreqSent>);
+
+impl DreqsSent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Keeps the DREQ of an id that goes, to retransmit it.
-    pub(super) fn keep_dreq(&mut self, cx: &Cx<'_>, key: Key, dreq: &Envelope) {
-        let Ok(connection) = self.connection(key) else { return };
+    pub(super) fn keep(
+        &mut self,
+        timers: &mut Timers,
+        now_ns: u64,
+        connection: &Connection,
+        dreq: &Envelope,
+    ) {
         let Connection { peer, local_id, remote_id, .. } = *connection;
-        if peer.is_remote() && self.dreqs_sent.len() < MAX_DREQS {
-            let again_at_ns = cx.now_ns.saturating_add(FIRST_WAIT_NS);
+        if peer.is_remote() && self.0.len() < MAX_DREQS {
+            let again_at_ns = now_ns.saturating_add(FIRST_WAIT_NS);
             let dreq = dreq.clone();
             let sent = DreqSent { peer, remote_id, dreq, again_at_ns, retries: 0 };
-            self.dreqs_sent.insert(local_id, sent);
-            self.timers.insert((again_at_ns, Due::DreqSent(local_id)));
+            self.0.insert(local_id, sent);
+            timers.set(again_at_ns, Due::DreqSent(local_id));
         }
     }
 
     /// Retransmits a DREQ.
-    pub(super) fn dreq_again(&mut self, cx: &mut Cx<'_>, local_id: CommId) {
-        let Some(sent) = self.dreqs_sent.get_mut(&local_id) else { return };
+    pub(super) fn again(
+        &mut self,
+        timers: &mut Timers,
+        messages: &mut Messages,
+        now_ns: u64,
+        local_id: CommId,
+    ) {
+        let Some(sent) = self.0.get_mut(&local_id) else { return };
         if sent.retries == MAX_RETRIES {
-            self.dreqs_sent.remove(&local_id);
+            self.0.remove(&local_id);
             return;
         }
         sent.retries += 1;
-        sent.again_at_ns = cx.now_ns.saturating_add(FIRST_WAIT_NS << sent.retries);
-        let (peer, dreq) = (sent.peer, sent.dreq.clone());
-        self.timers.insert((sent.again_at_ns, Due::DreqSent(local_id)));
-        self.send(cx, peer, dreq);
+        sent.again_at_ns = now_ns.saturating_add(FIRST_WAIT_NS << sent.retries);
+        timers.set(sent.again_at_ns, Due::DreqSent(local_id));
+        messages.send(sent.peer, sent.dreq.clone());
     }
 
     /// The peer has confirmed that the connection is over.
-    pub(super) fn drep_came(&mut self, from: Peer, local_id: CommId, remote_id: CommId) {
-        if let Some(sent) = self.dreqs_sent.get(&local_id) {
+    pub(super) fn answered(
+        &mut self,
+        timers: &mut Timers,
+        from: Peer,
+        (local_id, remote_id): (CommId, CommId),
+    ) {
+        if let Some(sent) = self.0.get(&local_id) {
             if (sent.peer, sent.remote_id) == (from, remote_id) {
-                self.timers.remove(&(sent.again_at_ns, Due::DreqSent(local_id)));
-                self.dreqs_sent.remove(&local_id);
+                timers.cancel(sent.again_at_ns, Due::DreqSent(local_id));
+                self.0.remove(&local_id);
             }
         }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }

@@ -1,21 +1,21 @@
-//! Ids: numbers, making, destroying, handing to another file.
+//! Keys, numbers, port spaces and states of ids.
 
 use std::collections::BTreeSet;
 
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::uapi::ucma::{CreateId, MigrateId, Sockaddr, Target, port_space};
-use soft_hca_core::uapi::verbs::qp_type;
-use soft_hca_roce::wire::bth::Psn;
+use soft_hca_core::uapi::ucma::port_space;
 use soft_hca_roce::wire::cm;
-
-use super::connection::Connection;
-use super::timer::Timer;
-use super::{Call, Cm, Cx, FileId};
-use crate::device::Source;
 
 /// Names one id for ever, unlike its number, which is used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
+
+impl Key {
+    /// The one for the id that is made next.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 pub(super) const NO_ID: Errno = Errno::ENOENT.because("there is no id with this number");
 
@@ -106,176 +106,6 @@ impl State {
             Self::Disconnect => "the id is disconnected",
             Self::Removed => "the id's device has been removed",
         })
-    }
-}
-
-/// A `rdma_cm_id`.
-#[derive(Debug)]
-pub(super) struct Id {
-    pub number: u32,
-    pub file: FileId,
-    /// The program's name for it; without one it gets no events.
-    pub uid: u64,
-    pub space: Space,
-    pub is_datagram: bool,
-    pub state: State,
-    pub src: Option<Sockaddr>,
-    pub dst: Option<Sockaddr>,
-    /// The device, port and GID of `src`, once the id belongs to a device.
-    pub source: Option<Source>,
-    /// The port that it holds.
-    pub port: Option<(Space, u16)>,
-    pub reuse_address: bool,
-    /// Whether an IPv6 wildcard leaves IPv4 alone, if the program has said.
-    pub family_only: Option<bool>,
-    pub type_of_service: u8,
-    pub ack_timeout: Option<u8>,
-    /// Requests that a listener still accepts before one is fetched.
-    pub backlog: u32,
-    pub events_reported: u32,
-    /// The first packet number that the peer is to send.
-    pub psn: Psn,
-    pub flow_label: u32,
-    /// The MTU of its path to another host, or that a request has (`ib_mtu`).
-    pub path_mtu: Option<u8>,
-    /// Whether there is a path.
-    pub has_path: bool,
-    pub connection: Option<Connection>,
-    /// Its deadline, if any, which is in [`Cm`]'s set too.
-    pub timer: Option<(u64, Timer)>,
-}
-
-impl Cm {
-    /// Makes an id that has nothing yet.
-    pub(super) fn new_id(
-        &mut self,
-        cx: &mut Cx<'_>,
-        file: FileId,
-        (space, is_datagram): (Space, bool),
-        uid: u64,
-    ) -> Result<Key> {
-        let number = self.id_numbers.take()?;
-        self.last_key += 1;
-        let key = Key(self.last_key);
-        let id = Id {
-            number,
-            file,
-            uid,
-            space,
-            is_datagram,
-            state: State::Idle,
-            src: None,
-            dst: None,
-            source: None,
-            port: None,
-            reuse_address: false,
-            family_only: None,
-            type_of_service: 0,
-            ack_timeout: None,
-            backlog: 0,
-            events_reported: 0,
-            psn: Psn::new(cx.host.random24()),
-            flow_label: 0,
-            path_mtu: None,
-            has_path: false,
-            connection: None,
-            timer: None,
-        };
-        self.ids.insert(key, id);
-        self.keys.insert(number, key);
-        Ok(key)
-    }
-
-    /// The id that a file calls `number`; `ENXIO` if its device has been removed (`ucma_get_ctx`).
-    pub(super) fn find(&self, file: FileId, number: u32) -> Result<Key> {
-        let key = self.find_any(file, number)?;
-        let is_removed = self.id(key)?.state == State::Removed;
-        ensure(!is_removed, Errno::ENXIO.because("the id's device has been removed"))?;
-        Ok(key)
-    }
-
-    /// The same, even then.
-    fn find_any(&self, file: FileId, number: u32) -> Result<Key> {
-        let key = *self.keys.get(&number).ok_or(NO_ID)?;
-        let is_own = self.id(key)?.file == file;
-        ensure(is_own, Errno::EINVAL.because("the id belongs to another file"))?;
-        Ok(key)
-    }
-
-    /// The same, and it must belong to a device.
-    pub(super) fn find_with_device(&self, file: FileId, number: u32) -> Result<Key> {
-        let key = self.find(file, number)?;
-        self.id(key)?.source()?;
-        Ok(key)
-    }
-
-    pub(super) fn id(&self, key: Key) -> Result<&Id> {
-        self.ids.get(&key).ok_or(NO_ID)
-    }
-
-    pub(super) fn id_mut(&mut self, key: Key) -> Result<&mut Id> {
-        self.ids.get_mut(&key).ok_or(NO_ID)
-    }
-
-    pub(super) fn ids_of(&self, file: FileId) -> impl Iterator<Item = Key> {
-        self.ids.iter().filter(move |(_, id)| id.file == file).map(|(key, _)| *key)
-    }
-
-    pub(super) fn create_id(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let request = CreateId::decode(call.payload)?;
-        let space = Space::from_number(request.ps)?;
-        let is_datagram = match space {
-            Space::Tcp => false,
-            Space::Udp | Space::Ipoib => true,
-            Space::Ib => u32::from(request.qp_type) == qp_type::UD,
-        };
-        let key = self.new_id(cx, call.file, (space, is_datagram), request.uid)?;
-        Ok(self.id(key)?.number.to_le_bytes().to_vec())
-    }
-
-    pub(super) fn destroy_id(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let key = self.find_any(call.file, Target::decode(call.payload)?.id)?;
-        Ok(self.destroy(cx, key).to_le_bytes().to_vec())
-    }
-
-    /// Ends all that an id takes part in.
-    pub(super) fn release(&mut self, cx: &mut Cx<'_>, key: Key) {
-        self.end_connection(cx, key);
-        self.cancel_timer(key);
-        self.leave_all(key);
-        let Some(mut id) = self.ids.remove(&key) else { return };
-        self.forget_connection(cx, &id, key);
-        self.ports.release(&id, key);
-        (id.connection, id.port, id.source) = (None, None, None);
-        self.ids.insert(key, id);
-    }
-
-    /// Destroys an id: ends its connection, gives back its port, forgets its events and the
-    /// requests among them. Gives the number of events reported (`ucma_destroy_private_ctx`).
-    pub(super) fn destroy(&mut self, cx: &mut Cx<'_>, key: Key) -> u32 {
-        self.release(cx, key);
-        let Some(id) = self.ids.remove(&key) else { return 0 };
-        self.keys.remove(&id.number);
-        self.id_numbers.give_back(id.number);
-        for request in self.forget_events(id.file, |event| event.id == key) {
-            self.destroy(cx, request);
-        }
-        id.events_reported
-    }
-
-    /// Hands an id with its events to the file that the command was written to.
-    pub(super) fn migrate_id(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let MigrateId { id: number, file: old } = MigrateId::decode(call.payload)?;
-        let is_open = self.files.contains_key(&old);
-        ensure(is_open, Errno::ENOENT.because("the file to move the id from is closed"))?;
-        let key = self.find(old, number)?;
-        // Requests that nobody has fetched go with their listener: whoever fetches them there
-        // must be able to use them. One that was accepted or moved by its number alone may have
-        // events of its own, and elsewhere.
-        for request in self.move_to(call.file, key) {
-            self.move_to(call.file, request);
-        }
-        Ok(self.id(key)?.events_reported.to_le_bytes().to_vec())
     }
 }
 

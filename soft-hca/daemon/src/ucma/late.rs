@@ -10,9 +10,8 @@ use std::num::NonZeroU64;
 
 use soft_hca_core::put_off::{self, DELAYS};
 
-use super::event::{File, Waiting};
 use super::id::Key;
-use super::{Cm, FileId};
+use super::waiting::Waiting;
 
 /// A file's events that cannot be fetched yet.
 #[derive(Debug)]
@@ -24,6 +23,10 @@ pub(super) struct Late {
 }
 
 impl Late {
+    pub(super) fn new(seed: NonZeroU64) -> Self {
+        Self { seed, choices: 0, events: Vec::new() }
+    }
+
     /// Takes an event that is brought forth at a time; gives the time from which on it can be fetched.
     pub(super) fn push(&mut self, event: Waiting, now_ns: u64) -> u64 {
         let delay_ns = put_off::delay_ns(DELAYS, |limit| {
@@ -48,28 +51,17 @@ impl Late {
         self.events.retain(|(_, event)| is_kept(event));
     }
 
+    /// Takes the events that can be fetched from a time on.
+    pub(super) fn take_due(&mut self, now_ns: u64) -> impl Iterator<Item = Waiting> {
+        let count = self.events.partition_point(|(due_ns, _)| *due_ns <= now_ns);
+        self.events.drain(..count).map(|(_, event)| event)
+    }
+
     /// The events of an id, which are not put off any longer.
     pub(super) fn take_of(&mut self, id: Key) -> impl Iterator<Item = Waiting> {
         let (taken, kept): (Vec<_>, _) =
             std::mem::take(&mut self.events).into_iter().partition(|(_, event)| event.id == id);
         self.events = kept;
         taken.into_iter().map(|(_, event)| event)
-    }
-}
-
-impl Cm {
-    /// The program of a file is run strictly, with this seed; or it is not.
-    pub(crate) fn put_off_events(&mut self, file: FileId, seed: Option<NonZeroU64>) {
-        if let Some(file) = self.files.get_mut(&file) {
-            file.late = seed.map(|seed| Late { seed, choices: 0, events: Vec::new() });
-        }
-    }
-
-    /// Events of a file that were put off until now can be fetched.
-    pub(super) fn events_have_come(&mut self, file: FileId) {
-        let Some(File { events, late: Some(late), .. }) = self.files.get_mut(&file) else { return };
-        let count = late.events.partition_point(|(due_ns, _)| *due_ns <= self.now_ns);
-        events.extend(late.events.drain(..count).map(|(_, event)| event));
-        self.touched.insert(file);
     }
 }

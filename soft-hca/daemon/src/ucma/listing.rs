@@ -1,10 +1,11 @@
-//! What `soft-hca ls` shows of the connection manager's ids.
+//! The connection manager's ids, as `soft-hca ls` shows them.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use super::Cm;
-use super::id::{Id, Space, State};
+use super::cm::Cm;
+use super::id::{Space, State};
+use super::ids::Id;
 
 /// An id, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,14 +70,14 @@ impl Cm {
     pub(crate) fn listing(&self) -> Vec<CmIdInfo> {
         let info = |id: &Id| CmIdInfo {
             id: id.number,
-            owner: self.files.get(&id.file).map_or(0, |file| file.owner),
+            owner: self.files.get(id.file).map_or(0, |file| file.owner),
             state: state_name(id),
             port_space: space_name(id.space),
             src: id.src.and_then(|src| src.ip()),
             dst: id.dst.and_then(|dst| dst.ip()),
             qpn: id.connection.as_ref().map_or(0, |connection| connection.qpn.get()),
         };
-        let mut listing: Vec<CmIdInfo> = self.ids.values().map(info).collect();
+        let mut listing: Vec<CmIdInfo> = self.ids.iter().map(|(_, id)| id).map(info).collect();
         listing.sort_unstable_by_key(|info| info.id);
         listing
     }

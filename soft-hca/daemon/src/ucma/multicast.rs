@@ -9,16 +9,10 @@ use soft_hca_core::uapi::ucma::{
 };
 use soft_hca_roce::wire::bth::MULTICAST_QPN;
 
-use super::id::{Key, NO_ID, State};
+use super::cm::Cm;
+use super::host::{Call, Cx};
+use super::id::State;
 use super::mgid::mgid;
-use super::{Call, Cm, Cx};
-
-/// One id's membership in one group. Several in the same group are fine.
-#[derive(Debug)]
-pub(super) struct Membership {
-    id: Key,
-    pub events_reported: u32,
-}
 
 impl Cm {
     pub(super) fn join_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
@@ -32,9 +26,9 @@ impl Cm {
     /// Joins a group. An address that is none of a group's is accepted here, as by the kernel;
     /// it fails when the queue pair is attached to it.
     fn join(&mut self, call: &Call<'_>, request: &JoinMcast) -> Result<Vec<u8>> {
-        let key = self.find_with_device(call.file, request.id)?;
-        self.room_for_event(call.file)?;
-        let id = self.ids.get(&key).ok_or(NO_ID)?;
+        let key = self.ids.find_with_device(call.file, request.id)?;
+        self.files.room_for_event(call.file)?;
+        let id = self.ids.id(key)?;
         let is_ready = matches!(id.state, State::Bound | State::AddrResolved);
         let is_address = request.address.ip().is_some() && !request.address.is_unspecified();
         ensure(is_ready, id.state.refusal())?;
@@ -46,7 +40,7 @@ impl Cm {
         let (dgid, dlid) = match group {
             Some(group) => {
                 let gid = mgid(group.ip(), id.space);
-                (gid, self.mlids.of(gid))
+                (gid, self.groups.lid(gid))
             }
             None => (request.address.gid(), 0),
         };
@@ -59,8 +53,7 @@ impl Cm {
             sgid_index: source.gid_index,
             traffic_class: id.type_of_service,
         };
-        let number = self.membership_numbers.take()?;
-        self.memberships.insert(number, Membership { id: key, events_reported: 0 });
+        let number = self.groups.join(key)?;
         let param = UdParam {
             qp_num: MULTICAST_QPN.into(),
             qkey: UDP_QKEY,
@@ -81,25 +74,12 @@ impl Cm {
     pub(super) fn leave_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         const NO_MEMBER: Errno = Errno::ENOENT.because("there is no membership with this number");
         let number = Target::decode(call.payload)?.id;
-        let membership = self.memberships.get(&number).ok_or(NO_MEMBER)?;
+        let membership = self.groups.get(number).ok_or(NO_MEMBER)?;
         let events_reported = membership.events_reported;
-        let file = self.id(membership.id)?.file;
+        let file = self.ids.id(membership.id)?.file;
         ensure(file == call.file, Errno::EINVAL.because("the membership belongs to another file"))?;
-        self.forget_events(file, |event| event.membership == Some(number));
-        self.memberships.remove(&number);
-        self.membership_numbers.give_back(number);
+        self.files.forget_events(file, |event| event.membership == Some(number));
+        self.groups.leave(number);
         Ok(events_reported.to_le_bytes().to_vec())
-    }
-
-    /// Ends all memberships of an id that goes; its events go with it.
-    pub(super) fn leave_all(&mut self, key: Key) {
-        let numbers = &mut self.membership_numbers;
-        self.memberships.retain(|number, membership| {
-            let stays = membership.id != key;
-            if !stays {
-                numbers.give_back(*number);
-            }
-            stays
-        });
     }
 }

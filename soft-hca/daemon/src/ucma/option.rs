@@ -3,8 +3,9 @@
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{SetOption, event_type, option};
 
+use super::cm::Cm;
+use super::host::{Call, Cx, NOTHING};
 use super::id::State;
-use super::{Call, Cm, Cx, NOTHING};
 
 /// Bytes of a path record with its flags.
 const PATH_DATA: usize = 72;
@@ -25,9 +26,9 @@ fn flag(value: &[u8]) -> Result<bool> {
 impl Cm {
     pub(super) fn set_option(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = SetOption::decode(call.payload)?;
-        let key = self.find(call.file, request.id)?;
+        let key = self.ids.find(call.file, request.id)?;
         let value = &request.value;
-        let id = self.id_mut(key)?;
+        let id = self.ids.id_mut(key)?;
         match (request.level, request.name) {
             (option::LEVEL_ID, option::ID_TOS) => id.type_of_service = byte(value)?,
             (option::LEVEL_ID, option::ID_REUSEADDR) => {

@@ -1,15 +1,14 @@
 //! Requests that have come before anybody listens for them.
 
-use soft_hca_roce::wire::cm::{Message, Req, SidrReq, reason, sidr_status};
+use std::collections::BTreeMap;
 
-use super::peer::{Peer, RemoteId};
-use super::timer::{Due, LISTENER_NS};
-use super::wire::{self, Envelope};
-use super::{Cm, Cx};
+use super::peer::RemoteId;
+use super::timer::{Due, LISTENER_NS, Timers};
+use super::wire::{Ends, Envelope};
 
 /// A request that waits.
 #[derive(Debug)]
-pub(super) struct PendingRequest {
+struct PendingRequest {
     until_ns: u64,
     envelope: Envelope,
 }
@@ -19,81 +18,51 @@ const MAX_PENDING: usize = 0x1_0000;
 /// How many may wait if one more comes from another host, where anybody may send them.
 pub(super) const MAX_PENDING_REMOTE: usize = 1024;
 
-impl Cm {
-    /// Keeps a request without a listener until there is one, or for [`LISTENER_NS`]. A copy of the
-    /// request changes nothing.
-    pub(super) fn wait_for_listener(
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Pending(BTreeMap<RemoteId, PendingRequest>);
+
+impl Pending {
+    /// Keeps a request for [`LISTENER_NS`]; false if too many wait. A copy of the request changes nothing.
+    pub(super) fn keep(
         &mut self,
-        cx: &mut Cx<'_>,
+        timers: &mut Timers,
+        now_ns: u64,
         remote: RemoteId,
         envelope: &Envelope,
-    ) {
-        if self.pending.contains_key(&remote) {
-            return;
+    ) -> bool {
+        if self.0.contains_key(&remote) {
+            return true;
         }
         let most = if remote.peer.is_remote() { MAX_PENDING_REMOTE } else { MAX_PENDING };
-        if self.pending.len() >= most {
-            return self.refuse(cx, remote.peer, &envelope.message);
+        if self.0.len() >= most {
+            return false;
         }
-        let until_ns = cx.now_ns.saturating_add(LISTENER_NS);
-        self.timers.insert((until_ns, Due::PendingRequest(remote)));
-        self.pending.insert(remote, PendingRequest { until_ns, envelope: envelope.clone() });
+        let until_ns = now_ns.saturating_add(LISTENER_NS);
+        timers.set(until_ns, Due::PendingRequest(remote));
+        self.0.insert(remote, PendingRequest { until_ns, envelope: envelope.clone() });
+        true
     }
 
     /// Takes a request that waits.
-    pub(super) fn take_pending(&mut self, remote: RemoteId) -> Option<PendingRequest> {
-        let pending = self.pending.remove(&remote)?;
-        self.timers.remove(&(pending.until_ns, Due::PendingRequest(remote)));
-        Some(pending)
+    pub(super) fn take(&mut self, timers: &mut Timers, remote: RemoteId) -> Option<Envelope> {
+        let PendingRequest { until_ns, envelope } = self.0.remove(&remote)?;
+        timers.cancel(until_ns, Due::PendingRequest(remote));
+        Some(envelope)
     }
 
-    /// An id listens now: requests that wait for it are received.
-    pub(super) fn listener_came(&mut self, cx: &mut Cx<'_>) {
-        let mut found: Vec<_> = self
-            .pending
-            .iter()
-            .filter(|(_, pending)| {
-                pending.envelope.ends.is_some_and(|ends| self.listener(cx.host, ends).is_some())
-            })
-            .map(|(remote, pending)| (pending.until_ns, *remote))
-            .collect();
+    /// The requests between ends that `is_meant` picks, the one that waits longest first.
+    pub(super) fn of(&self, is_meant: impl Fn(Ends) -> bool) -> Vec<RemoteId> {
+        let found =
+            self.0.iter().filter(|(_, pending)| pending.envelope.ends.is_some_and(&is_meant));
+        let mut found: Vec<_> =
+            found.map(|(remote, pending)| (pending.until_ns, *remote)).collect();
         found.sort_unstable();
-        for (_, remote) in found {
-            if let Some(PendingRequest { envelope, .. }) = self.take_pending(remote) {
-                self.received(cx, remote.peer, envelope);
-            }
-        }
+        found.into_iter().map(|(_, remote)| remote).collect()
     }
 
-    /// There is still no listener: refuses the request.
-    pub(super) fn nobody_listens(&mut self, cx: &mut Cx<'_>, remote: RemoteId) {
-        if let Some(PendingRequest { envelope, .. }) = self.take_pending(remote) {
-            let cx = &mut cx.answering(envelope.transaction);
-            self.refuse(cx, remote.peer, &envelope.message);
-        }
-    }
-
-    fn refuse(&mut self, cx: &mut Cx<'_>, peer: Peer, message: &Message) {
-        match message {
-            Message::Req(req) => self.refuse_req(cx, peer, req, reason::INVALID_SERVICE_ID),
-            Message::SidrReq(req) => self.refuse_sidr_req(cx, peer, req, sidr_status::UNSUPPORTED),
-            _ => {}
-        }
-    }
-
-    /// Refuses a connection that no id was made for, in answer to the request.
-    pub(super) fn refuse_req(&mut self, cx: &mut Cx<'_>, peer: Peer, req: &Req, reason: u16) {
-        self.send(cx, peer, Envelope::new(cx.transaction, wire::refused_req(req, reason)));
-    }
-
-    /// Refuses a datagram service that no id was made for, in answer to the request.
-    pub(super) fn refuse_sidr_req(
-        &mut self,
-        cx: &mut Cx<'_>,
-        peer: Peer,
-        req: &SidrReq,
-        status: u8,
-    ) {
-        self.send(cx, peer, Envelope::new(cx.transaction, wire::refused_sidr_req(req, status)));
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn requests(&self) -> impl ExactSizeIterator<Item = &RemoteId> {
+        self.0.keys()
     }
 }

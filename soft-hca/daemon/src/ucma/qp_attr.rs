@@ -5,15 +5,16 @@ use soft_hca_core::uapi::ucma::{InitQpAttr, QpAttr, UDP_QKEY};
 use soft_hca_core::uapi::verbs::state::{ERR, INIT, RTR, RTS};
 use soft_hca_core::uapi::verbs::{QpAttrMask, access};
 
+use super::cm::Cm;
 use super::connection::ConnectionState;
-use super::{Call, Cm, Cx};
+use super::host::{Call, Cx};
 
 impl Cm {
     pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
         ensure(qp_state <= ERR, Errno::EINVAL.because("there is no such state"))?;
-        let key = self.find_with_device(call.file, number)?;
-        let id = self.id(key)?;
+        let key = self.ids.find_with_device(call.file, number)?;
+        let id = self.ids.id(key)?;
         let port_num = id.source()?.port_num;
         let mut attr = QpAttr { qp_state, port_num, ..QpAttr::default() };
         let connection = id.connection.as_ref().filter(|_| !id.is_datagram);

@@ -1,33 +1,17 @@
-//! What programs ask of an id: addresses, GIDs, paths.
+//! Addresses, GIDs and paths of an id, for its program.
 
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
 };
-use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use super::bind::UNBOUND;
-use super::id::{Id, Key};
-use super::{Call, Cm, Cx, Host, NO_ROOM};
-use crate::device::{LinkLayer, Port, Source};
-
-/// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
-pub(super) const PACKET_LIFE_TIME: u8 = 18;
-/// How long the adapter takes to acknowledge: rxe's `local_ca_ack_delay`.
-pub(super) const ACK_DELAY: u8 = 15;
-/// The acknowledgement timeout where nobody has chosen one.
-pub(super) const ACK_TIMEOUT: u8 = ack_timeout(ACK_DELAY, PACKET_LIFE_TIME);
-
-/// The timeout that covers a packet, its acknowledgement and an adapter's delay, all of them powers of
-/// two (`cm_ack_timeout`).
-pub(super) const fn ack_timeout(ack_delay: u8, packet_life_time: u8) -> u8 {
-    let both_ways = packet_life_time + 1;
-    let (more, less) =
-        if both_ways >= ack_delay { (both_ways, ack_delay) } else { (ack_delay, both_ways) };
-    let timeout = if less + 1 >= more { more + 1 } else { more };
-    if timeout > 31 { 31 } else { timeout }
-}
+use super::cm::Cm;
+use super::host::{Call, Cx, Host, NO_ROOM};
+use super::id::Key;
+use super::ids::Id;
+use crate::device::{LinkLayer, Source};
 
 /// The port of an address: its GID, and on InfiniBand its LID.
 fn end_of(id: &Id, host: &dyn Host, address: Option<Sockaddr>) -> ([u8; 16], u16) {
@@ -61,34 +45,6 @@ fn enough_room(call: &Call<'_>) -> Result<()> {
 }
 
 impl Id {
-    /// Where its packets come from; `EINVAL` while it belongs to no device.
-    pub(super) fn source(&self) -> Result<&Source> {
-        self.source.as_ref().ok_or(Errno::EINVAL.because("the id is bound to no device"))
-    }
-
-    /// The GUID of its device, 0 while it belongs to none.
-    pub(super) fn node_guid(&self) -> u64 {
-        self.source.as_ref().map_or(0, |source| source.device.node_guid)
-    }
-
-    /// GUID and port.
-    fn device(&self) -> Option<(u64, u8)> {
-        self.source.as_ref().map(|source| (source.device.node_guid, source.port_num))
-    }
-
-    /// The P_Key of its port's interface of IPoIB (`ib_addr_get_pkey`), which is in the default
-    /// partition, as a full member whatever the port is (`ipoib_add_port`); 0 on Ethernet.
-    fn pkey(&self) -> u16 {
-        let port = self.source.as_ref().and_then(Source::port);
-        if port.is_some_and(|port| port.gids.is_infiniband()) { DEFAULT_PKEY } else { 0 }
-    }
-
-    /// The MTU of its path (`ib_mtu`).
-    pub(super) fn path_mtu(&self) -> u8 {
-        let usual = || self.source.as_ref().and_then(Source::port).map_or(0, Port::active_mtu);
-        self.path_mtu.unwrap_or_else(usual)
-    }
-
     fn path(&self, host: &dyn Host) -> PathRecord {
         let (dgid, dlid) = end_of(self, host, self.dst);
         let (sgid, slid) = end_of(self, host, self.src);
@@ -104,20 +60,12 @@ impl Id {
             packet_life_time: self.packet_life_time(),
         }
     }
-
-    /// Of its path: half of the timeout that the program has chosen (`cma_resolve_iboe_route`).
-    pub(super) fn packet_life_time(&self) -> u8 {
-        match self.ack_timeout {
-            Some(timeout @ 1..) => timeout - 1,
-            _ => PACKET_LIFE_TIME,
-        }
-    }
 }
 
 impl Cm {
     /// The way from an id to its peer.
     pub(super) fn ah_attr(&self, host: &dyn Host, key: Key) -> Result<AhAttr> {
-        let id = self.id(key)?;
+        let id = self.ids.id(key)?;
         let source = id.source()?;
         let (dgid, dlid) = end_of(id, host, Some(id.dst.ok_or(UNBOUND)?));
         Ok(AhAttr {
@@ -133,7 +81,7 @@ impl Cm {
 
     pub(super) fn query(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Query::decode(call.payload)?;
-        let id = self.id(self.find(call.file, request.id)?)?;
+        let id = self.ids.id(self.ids.find(call.file, request.id)?)?;
         let device = id.device();
         match request.option {
             query::ADDR => {
@@ -158,8 +106,8 @@ impl Cm {
     }
 
     pub(super) fn query_route(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        let key = self.find(call.file, Target::decode(call.payload)?.id)?;
-        let id = self.id(key)?;
+        let key = self.ids.find(call.file, Target::decode(call.payload)?.id)?;
+        let id = self.ids.id(key)?;
         let answer = RouteAnswer {
             device: id.device(),
             path: id.path(cx.host),

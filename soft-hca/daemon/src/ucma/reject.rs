@@ -4,38 +4,33 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type};
 use soft_hca_roce::wire::cm::{Answered, CommId, Rej, reason};
 
+use super::cm::Cm;
 use super::connection::ConnectionState;
+use super::host::{Call, Cx, NOTHING};
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
 use super::wire::{self, Envelope};
-use super::{Call, Cm, Cx, NOTHING};
 
 impl Cm {
-    pub(super) fn reject(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
+    pub(super) fn reject(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = Reject::decode(call.payload)?;
         let reason = match u16::from(request.reason) {
             0 | reason::CONSUMER_DEFINED => reason::CONSUMER_DEFINED,
             reason::VENDOR_OPTION_NOT_SUPPORTED => reason::VENDOR_OPTION_NOT_SUPPORTED,
             _ => return Err(Errno::EINVAL.because("programs may not reject for this reason")),
         };
-        let key = self.find_with_device(call.file, request.id)?;
-        if self.id(key)?.is_datagram {
-            self.reject_service(cx, key, &request.private_data)?;
+        let key = self.ids.find_with_device(call.file, request.id)?;
+        if self.ids.id(key)?.is_datagram {
+            self.reject_service(key, &request.private_data)?;
         } else {
-            self.send_rej(cx, key, reason, &request.private_data)?;
+            self.send_rej(key, reason, &request.private_data)?;
         }
         NOTHING
     }
 
     /// Refuses or gives up what is not established yet (`ib_send_cm_rej`).
-    pub(super) fn send_rej(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        reason: u16,
-        data: &[u8],
-    ) -> Result<()> {
-        let rejected = match self.connection_state(key) {
+    pub(super) fn send_rej(&mut self, key: Key, reason: u16, data: &[u8]) -> Result<()> {
+        let rejected = match self.ids.connection_state(key) {
             Some(ConnectionState::ReqReceived) => Answered::Req,
             Some(ConnectionState::RepReceived) => Answered::Rep,
             Some(ConnectionState::ReqSent | ConnectionState::RepSent) => Answered::Other,
@@ -43,8 +38,8 @@ impl Cm {
         };
         let private_data = wire::private_data(data)?;
         self.is_answered(key);
-        let ca_guid = self.id(key)?.node_guid();
-        let connection = self.connection_mut(key)?;
+        let ca_guid = self.ids.id(key)?.node_guid();
+        let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::Over;
         // The active side knows only its own communication id until it is answered.
         let local_comm_id = match rejected {
@@ -58,7 +53,7 @@ impl Cm {
         if reason == reason::TIMEOUT {
             rej.set_info(ca_guid.to_be_bytes());
         }
-        self.send(cx, peer, Envelope::new(transaction, rej));
+        self.messages.send(peer, Envelope::new(transaction, rej));
         Ok(())
     }
 
@@ -66,7 +61,7 @@ impl Cm {
     fn rejected(&self, from: Peer, rej: &Rej) -> Option<Key> {
         if rej.remote_comm_id == CommId::NONE || rej.reason == reason::TIMEOUT {
             let remote = RemoteId { peer: from, is_datagram: false, comm_id: rej.local_comm_id };
-            return self.asked_by(remote);
+            return self.connections.asked_by(remote);
         }
         let theirs = match rej.rejected {
             Answered::Req => CommId::NONE,
@@ -79,10 +74,10 @@ impl Cm {
     pub(super) fn received_rej(&mut self, from: Peer, rej: &Rej) {
         let Some(key) = self.rejected(from, rej) else {
             let remote = RemoteId { peer: from, is_datagram: false, comm_id: rej.local_comm_id };
-            self.take_pending(remote);
+            self.pending.take(&mut self.timers, remote);
             return;
         };
-        let Ok(connection) = self.connection_mut(key) else { return };
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         if !matches!(
             connection.state,
             ConnectionState::ReqSent

@@ -2,8 +2,10 @@
 
 use soft_hca_core::uapi::ucma::event_type;
 
-use super::id::{Id, Key, State};
-use super::{Cm, Host};
+use super::cm::Cm;
+use super::host::Host;
+use super::id::{Key, State};
+use super::ids::Id;
 
 impl Cm {
     /// A device is removed: each id that is bound to it is told so, and then disconnects, or
@@ -13,15 +15,16 @@ impl Cm {
         let cx = &mut self.at(host, now_ns);
         let is_bound = |id: &Id| id.source.as_ref().is_some_and(|at| at.device.index == device);
         let bound = self.ids.iter().filter(|(_, id)| is_bound(id));
-        let mut keys: Vec<Key> = bound.map(|(key, _)| *key).collect();
+        let mut keys: Vec<Key> = bound.map(|(key, _)| key).collect();
         keys.sort_unstable();
         // Two of them may be each other's peers: no event comes after this one.
         for key in &keys {
             self.push(*key, event_type::DEVICE_REMOVAL, 0);
-            if let Some(id) = self.ids.get_mut(key) {
+            if let Some(id) = self.ids.get_mut(*key) {
                 id.state = State::Removed;
             }
         }
         keys.into_iter().for_each(|key| self.release(cx, key));
+        self.deliver(cx);
     }
 }

@@ -1,23 +1,22 @@
-//! What is sent again until it is answered: REQ, REP, DREQ and SIDR_REQ, which the kernel's
-//! `mad.c` repeats.
+//! Retransmission of messages until they are answered: REQ, REP, DREQ and SIDR_REQ, which the
+//! kernel's `mad.c` repeats.
 //!
 //! The source address of a REQ may be forged, and then the REPs go to a host that has asked for
 //! nothing. So there are few REPs until the other side sends something that only a REP can have
 //! told it (RFC 9000, 8.1, has the same rule and limit). A kernel sends its RTU again when a REP
 //! comes again; since REPs are few, the RTU is repeated here without one.
 
-use soft_hca_core::errno::Errno;
-use soft_hca_core::uapi::ucma::event_type;
 use soft_hca_roce::wire::cm::{Answered, CommId, Message, Mra};
 
+use super::cm::Cm;
 use super::connection::ConnectionState;
+use super::host::Cx;
 use super::id::Key;
 use super::peer::Peer;
 use super::timer::{
-    GIVE_UP_NS, MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, RESPONSE_NS, Timer, cm_timeout_ns,
+    GIVE_UP_NS, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, RESPONSE_NS, Timer, cm_timeout_ns,
 };
 use super::wire::Envelope;
-use super::{Cm, Cx};
 
 /// Answers to each REQ of a side that is not heard of yet, at most.
 const MOST_ANSWERS: u32 = 3;
@@ -27,20 +26,20 @@ impl Cm {
     /// machine gets lost; only a request may meet a listener that has no room.
     pub(super) fn send_until_answered(&mut self, cx: &mut Cx<'_>, key: Key, envelope: Envelope) {
         let is_request = matches!(envelope.message, Message::Req(_));
-        let Ok(connection) = self.connection_mut(key) else { return };
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         connection.retries = 0;
         let again = connection.peer.is_remote() || is_request;
         let peer = connection.peer;
         connection.answered += 1;
         connection.unanswered = again.then(|| Box::new(envelope.clone()));
         self.wait_for_answer(cx, key);
-        self.send(cx, peer, envelope);
+        self.messages.send(peer, envelope);
     }
 
     /// Repeats the RTU of a connection to another host until a message has come by the connection,
     /// or all retries are used: without an RTU the other side may not use the connection.
     pub(super) fn repeat_unless_heard(&mut self, cx: &mut Cx<'_>, key: Key, rtu: &Envelope) {
-        let Ok(connection) = self.connection_mut(key) else { return };
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         if connection.peer.is_remote() {
             connection.retries = 0;
             connection.unanswered = Some(Box::new(rtu.clone()));
@@ -48,8 +47,8 @@ impl Cm {
         }
     }
 
-    fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection(key) else { return };
+    pub(super) fn wait_for_answer(&mut self, cx: &mut Cx<'_>, key: Key) {
+        let Ok(connection) = self.ids.connection(key) else { return };
         let wait_ns = match (connection.peer, connection.state) {
             (Peer::Local, ConnectionState::ReqSent) => RESPONSE_NS,
             // The active side answers in any case.
@@ -68,18 +67,18 @@ impl Cm {
     }
 
     /// Sends the unanswered message again: what it got may have been lost.
-    pub(super) fn send_again(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection_mut(key) else { return };
+    pub(super) fn send_again(&mut self, key: Key) {
+        let Ok(connection) = self.ids.connection_mut(key) else { return };
         let peer = connection.peer;
         connection.answered += 1;
         if let Some(envelope) = connection.unanswered.as_deref().cloned() {
-            self.send(cx, peer, envelope);
+            self.messages.send(peer, envelope);
         }
     }
 
     /// Whether a message is to be sent again although the other side has not asked for it again.
-    fn is_sent_again(&self, cx: &Cx<'_>, key: Key) -> bool {
-        let Ok(connection) = self.connection(key) else { return false };
+    pub(super) fn is_sent_again(&self, cx: &Cx<'_>, key: Key) -> bool {
+        let Ok(connection) = self.ids.connection(key) else { return false };
         match connection.state {
             ConnectionState::RepSent => {
                 connection.is_heard
@@ -91,33 +90,10 @@ impl Cm {
         }
     }
 
-    /// Nothing has come in time.
-    pub(super) fn unanswered(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Ok(connection) = self.connection_mut(key) else { return };
-        if connection.unanswered.is_some() && connection.retries < MAX_RETRIES {
-            connection.retries += 1;
-            self.wait_for_answer(cx, key);
-            if self.is_sent_again(cx, key) {
-                self.send_again(cx, key);
-            }
-            return;
-        }
-        connection.unanswered = None;
-        match connection.state {
-            ConnectionState::ReqSent | ConnectionState::RepSent => {
-                connection.state = ConnectionState::Over;
-                self.push(key, event_type::UNREACHABLE, -Errno::ETIMEDOUT.number());
-            }
-            ConnectionState::SidrReqSent => self.service_unknown(key),
-            ConnectionState::DreqSent => self.disconnection_unanswered(cx, key),
-            _ => {}
-        }
-    }
-
     /// The answer has come, or none is wanted any more.
     pub(super) fn is_answered(&mut self, key: Key) {
         self.cancel_timer(key);
-        if let Ok(connection) = self.connection_mut(key) {
+        if let Ok(connection) = self.ids.connection_mut(key) {
             connection.unanswered = None;
         }
     }
@@ -133,10 +109,10 @@ impl Cm {
             }
             Answered::Other | Answered::Reserved => return,
         };
-        let Some(key) = key.filter(|key| self.connection_state(*key) == Some(state)) else {
+        let Some(key) = key.filter(|key| self.ids.connection_state(*key) == Some(state)) else {
             return;
         };
-        if let Ok(connection) = self.connection_mut(key) {
+        if let Ok(connection) = self.ids.connection_mut(key) {
             connection.is_heard = true;
         }
         if from == Peer::Local {

@@ -7,10 +7,11 @@ use soft_hca_core::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type}
 use soft_hca_roce::wire::bth::pkeys_match;
 
 use super::bind::{NO_IP, UNBOUND};
+use super::cm::Cm;
+use super::host::{Call, Cx, FileId, Host, NOTHING};
 use super::id::{Key, Space, State};
 use super::peer::Peer;
-use super::timer::Timer;
-use super::{Call, Cm, Cx, FileId, Host, NOTHING};
+use super::timer::{NeighbourQuery, Timer};
 
 const MS: u64 = 1_000_000;
 /// The time before the second look whether the system knows a neighbour: most answer at once. It
@@ -18,17 +19,6 @@ const MS: u64 = 1_000_000;
 const FIRST_LOOK_NS: u64 = MS / 2;
 /// The longest time between two looks.
 const LAST_LOOK_NS: u64 = 64 * MS;
-
-/// An address whose neighbour is being asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NeighbourQuery {
-    /// The own address on the way there.
-    from: IpAddr,
-    /// When it counts as unknown.
-    until_ns: u64,
-    /// The time between two looks.
-    wait_ns: u64,
-}
 
 /// The address in the family of `like`, which may be an IPv4 address in IPv6 clothes.
 fn in_family_of(like: SocketAddr, ip: IpAddr) -> IpAddr {
@@ -62,13 +52,13 @@ impl Cm {
         call: &Call<'_>,
         request: &ResolveAddr,
     ) -> Result<Vec<u8>> {
-        let key = self.find(call.file, request.id)?;
-        self.room_for_event(call.file)?;
-        if self.id(key)?.state != State::Bound {
+        let key = self.ids.find(call.file, request.id)?;
+        self.files.room_for_event(call.file)?;
+        if self.ids.id(key)?.state != State::Bound {
             let src = request.src.unwrap_or_else(|| request.dst.unset_of_family());
             self.bind_to(cx, key, src)?;
         }
-        let id = self.id_mut(key)?;
+        let id = self.ids.id_mut(key)?;
         let src = id.src.ok_or(UNBOUND)?;
         let is_same = src.same_family(&request.dst);
         ensure(is_same, Errno::EINVAL.because("the addresses are of different families"))?;
@@ -94,12 +84,12 @@ impl Cm {
         } else {
             // The system's choice, unless it is an address that the GID table does not have, or of
             // a device that the program does not find.
-            let is_own = |ip: &IpAddr| self.source(cx.host, call.file, *ip).is_some();
+            let is_own = |ip: &IpAddr| self.files.source(cx.host, call.file, *ip).is_some();
             let usual = cx.host.route(to).ok().filter(is_own).or(Some(to).filter(is_own));
             usual.or_else(|| self.own_address(cx.host, call.file, to)).unwrap_or(to)
         };
         if !is_known || !is_heard(cx.host, from, to) {
-            self.id_mut(key)?.state = State::AddrQuery;
+            self.ids.id_mut(key)?.state = State::AddrQuery;
             let timeout_ns = u64::from(request.timeout_ms) * MS;
             self.set_timer(key, cx.now_ns.saturating_add(timeout_ns), Timer::Address);
             return NOTHING;
@@ -110,7 +100,7 @@ impl Cm {
             return NOTHING;
         }
         if let Some(Peer::Remote { .. }) = peer {
-            let id = self.id_mut(key)?;
+            let id = self.ids.id_mut(key)?;
             id.path_mtu = Some(cx.host.path_mtu(from.to_canonical()));
             id.state = State::AddrQuery;
             let until_ns = cx.now_ns.saturating_add(u64::from(request.timeout_ms) * MS);
@@ -123,14 +113,14 @@ impl Cm {
 
     /// An address of the family of `like` of a device that the program of a file finds.
     fn own_address(&self, host: &dyn Host, file: FileId, like: IpAddr) -> Option<IpAddr> {
-        let found = host.devices().iter().filter(|device| self.finds(file, device));
+        let found = host.devices().iter().filter(|device| self.files.finds(file, device));
         let mut addresses = found.flat_map(|device| &device.ports).flat_map(|port| port.gids.ips());
         addresses.find(|ip| ip.is_ipv4() == like.is_ipv4())
     }
 
     /// Goes on when the next host on the way is known.
     pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, key: Key, query: NeighbourQuery) {
-        let dst = self.ids.get(&key).and_then(|id| id.dst);
+        let dst = self.ids.get(key).and_then(|id| id.dst);
         let Some(to) = dst.and_then(|dst| dst.ip()).map(|dst| dst.ip().to_canonical()) else {
             return;
         };
@@ -148,7 +138,7 @@ impl Cm {
 
     /// The way is found, and begins at an own address.
     fn resolved(&mut self, cx: &Cx<'_>, key: Key, from: IpAddr) {
-        let Some(id) = self.ids.get_mut(&key) else { return };
+        let Some(id) = self.ids.get_mut(key) else { return };
         let Some(source) = cx.host.find_source(from) else {
             id.state = State::Bound;
             self.push(key, event_type::ADDR_ERROR, -Errno::ENODEV.number());
@@ -174,7 +164,7 @@ impl Cm {
 
     /// Nobody has the address. The id may try again.
     pub(super) fn address_unknown(&mut self, key: Key) {
-        if let Some(id) = self.ids.get_mut(&key) {
+        if let Some(id) = self.ids.get_mut(key) {
             id.state = State::Bound;
         }
         self.push(key, event_type::ADDR_ERROR, -Errno::ETIMEDOUT.number());
@@ -182,8 +172,8 @@ impl Cm {
 
     pub(super) fn resolve_route(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = ResolveRoute::decode(call.payload)?;
-        let key = self.find_with_device(call.file, request.id)?;
-        let id = self.id_mut(key)?;
+        let key = self.ids.find_with_device(call.file, request.id)?;
+        let id = self.ids.id_mut(key)?;
         ensure(id.state == State::AddrResolved, id.state.refusal())?;
         id.state = State::RouteResolved;
         id.has_path = true;

@@ -6,11 +6,12 @@ use soft_hca_core::uapi::ucma::{ConnParam, Ece, Event, Param, UDP_QKEY, UdParam,
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Qpn};
 use soft_hca_roce::wire::cm::{CommId, SidrRep, SidrReq, sidr_status};
 
+use super::cm::Cm;
 use super::connection::ConnectionState;
+use super::host::Cx;
 use super::id::Key;
 use super::peer::{Peer, RemoteId};
 use super::wire::{self, Ends, Envelope};
-use super::{Cm, Cx};
 
 impl Cm {
     pub(super) fn send_sidr_req(
@@ -31,10 +32,13 @@ impl Cm {
 
     /// The id that has asked is destroyed. Its request, if it waits for a listener, goes as well.
     pub(super) fn take_back_sidr_req(&mut self, key: Key) {
-        if let Ok(connection) = self.connection(key) {
+        if let Ok(connection) = self.ids.connection(key) {
             if connection.peer == Peer::Local {
                 let comm_id = connection.local_id;
-                self.take_pending(RemoteId { peer: Peer::Local, is_datagram: true, comm_id });
+                self.pending.take(
+                    &mut self.timers,
+                    RemoteId { peer: Peer::Local, is_datagram: true, comm_id },
+                );
             }
         }
     }
@@ -49,17 +53,18 @@ impl Cm {
     ) {
         let Some(ends) = envelope.ends else { return };
         let remote = RemoteId { peer: from, is_datagram: true, comm_id: req.request_id };
-        let before = self.asked_by(remote).and_then(|key| self.connection_state(key));
+        let before =
+            self.connections.asked_by(remote).and_then(|key| self.ids.connection_state(key));
         if before == Some(ConnectionState::SidrReqReceived) {
             return;
         }
         let Some(listener) = self.listener(cx.host, ends) else {
             return self.wait_for_listener(cx, remote, envelope);
         };
-        let is_welcome = self.ids.get(&listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
+        let is_welcome = self.ids.get(listener).is_some_and(|id| id.is_datagram && id.backlog > 0);
         // Other than a connection's, a request that there is no room for is refused.
         if !is_welcome || self.take_sidr_req(cx, listener, remote, (req, ends)).is_err() {
-            self.refuse_sidr_req(cx, from, req, sidr_status::REJECT);
+            self.messages.refuse_sidr_req(cx, from, req, sidr_status::REJECT);
         }
     }
 
@@ -83,7 +88,6 @@ impl Cm {
     /// Answers with the queue pair that takes datagrams.
     pub(super) fn accept_service(
         &mut self,
-        cx: &mut Cx<'_>,
         key: Key,
         param: &ConnParam,
         is_valid: bool,
@@ -91,31 +95,25 @@ impl Cm {
         let (qpn, data) =
             if is_valid { (param.qp_num, param.private_data.as_slice()) } else { (0, &[][..]) };
         let rep = SidrRep { qpn: Qpn::new(qpn), qkey: UDP_QKEY, ..SidrRep::default() };
-        self.send_sidr_rep(cx, key, rep, data)
+        self.send_sidr_rep(key, rep, data)
     }
 
-    pub(super) fn reject_service(&mut self, cx: &mut Cx<'_>, key: Key, data: &[u8]) -> Result<()> {
+    pub(super) fn reject_service(&mut self, key: Key, data: &[u8]) -> Result<()> {
         let rep = SidrRep { status: sidr_status::REJECT, ..SidrRep::default() };
-        self.send_sidr_rep(cx, key, rep, data)
+        self.send_sidr_rep(key, rep, data)
     }
 
-    fn send_sidr_rep(
-        &mut self,
-        cx: &mut Cx<'_>,
-        key: Key,
-        rep: SidrRep,
-        data: &[u8],
-    ) -> Result<()> {
+    fn send_sidr_rep(&mut self, key: Key, rep: SidrRep, data: &[u8]) -> Result<()> {
         let private_data = wire::private_data(data)?;
-        let is_asked = self.connection_state(key) == Some(ConnectionState::SidrReqReceived);
+        let is_asked = self.ids.connection_state(key) == Some(ConnectionState::SidrReqReceived);
         ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
-        let connection = self.connection_mut(key)?;
+        let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::Over;
         connection.qpn = rep.qpn;
         let (peer, transaction) = (connection.peer, connection.transaction);
         let (request_id, service_id) = (connection.remote_id, connection.service_id);
         let rep = SidrRep { request_id, service_id, private_data, ..rep };
-        self.send(cx, peer, Envelope::new(transaction, rep));
+        self.messages.send(peer, Envelope::new(transaction, rep));
         Ok(())
     }
 
@@ -145,10 +143,10 @@ impl Cm {
 
     /// Ends a request; false if it had ended before.
     fn service_answered(&mut self, key: Key) -> bool {
-        let is_waiting = self.connection_state(key) == Some(ConnectionState::SidrReqSent);
+        let is_waiting = self.ids.connection_state(key) == Some(ConnectionState::SidrReqSent);
         if is_waiting {
             self.is_answered(key);
-            self.set_connection_state(key, ConnectionState::Over);
+            self.ids.set_connection_state(key, ConnectionState::Over);
         }
         is_waiting
     }

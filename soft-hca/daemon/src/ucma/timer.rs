@@ -1,29 +1,41 @@
-//! Deadlines. An id has one at most.
+//! Deadlines, and how long things take.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use soft_hca_roce::wire::cm::CommId;
 
+use super::host::FileId;
 use super::id::Key;
 use super::peer::RemoteId;
-use super::query::PACKET_LIFE_TIME;
-use super::resolve::NeighbourQuery;
-use super::{Cm, Cx, FileId};
 
-/// Whose deadline it is.
+/// The owner of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     /// An id's.
     Id(Key),
     /// A request's that nobody listens for yet.
     PendingRequest(RemoteId),
-    /// That of a request whose connection is over.
+    /// A request's whose connection is over.
     TimeWait(RemoteId),
-    /// That of a DREQ whose id has gone.
+    /// A DREQ's whose id has gone.
     DreqSent(CommId),
     /// An event's that comes late.
     Event(FileId),
 }
 
-/// What is to happen at an id's deadline.
+/// An address whose neighbour is being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NeighbourQuery {
+    /// The own address on the way there.
+    pub(super) from: IpAddr,
+    /// When it counts as unknown.
+    pub(super) until_ns: u64,
+    /// The time between two looks.
+    pub(super) wait_ns: u64,
+}
+
+/// The purpose of an id's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// The address is not resolved.
@@ -34,6 +46,23 @@ pub(super) enum Timer {
     Answer,
     /// A connection's packets are no longer under way.
     TimeWait,
+}
+
+/// Life time of packets on RoCE (`CMA_IBOE_PACKET_LIFETIME`).
+pub(super) const PACKET_LIFE_TIME: u8 = 18;
+/// How long the adapter takes to acknowledge: rxe's `local_ca_ack_delay`.
+pub(super) const ACK_DELAY: u8 = 15;
+/// The acknowledgement timeout where nobody has chosen one.
+pub(super) const ACK_TIMEOUT: u8 = ack_timeout(ACK_DELAY, PACKET_LIFE_TIME);
+
+/// The timeout that covers a packet, its acknowledgement and an adapter's delay, all of them powers of
+/// two (`cm_ack_timeout`).
+pub(super) const fn ack_timeout(ack_delay: u8, packet_life_time: u8) -> u8 {
+    let both_ways = packet_life_time + 1;
+    let (more, less) =
+        if both_ways >= ack_delay { (both_ways, ack_delay) } else { (ack_delay, both_ways) };
+    let timeout = if less + 1 >= more { more + 1 } else { more };
+    if timeout > 31 { 31 } else { timeout }
 }
 
 /// How long the connection manager waits for an answer before it retransmits, as a message has it:
@@ -66,56 +95,37 @@ pub(super) const fn cm_timeout_ns(timeout: u8) -> u64 {
     1_000_000 << timeout.saturating_sub(8)
 }
 
-impl Cm {
-    /// Sets an id's deadline, in the place of one that it may have.
-    pub(super) fn set_timer(&mut self, key: Key, at_ns: u64, timer: Timer) {
-        self.cancel_timer(key);
-        if let Some(id) = self.ids.get_mut(&key) {
-            id.timer = Some((at_ns, timer));
-            self.timers.insert((at_ns, Due::Id(key)));
-        }
+/// All deadlines.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BTreeSet<(u64, Due)>);
+
+impl Timers {
+    pub(super) fn set(&mut self, at_ns: u64, due: Due) {
+        self.0.insert((at_ns, due));
     }
 
-    pub(super) fn cancel_timer(&mut self, key: Key) {
-        let timer = self.ids.get_mut(&key).and_then(|id| id.timer.take());
-        if let Some((at_ns, _)) = timer {
-            self.timers.remove(&(at_ns, Due::Id(key)));
-        }
+    pub(super) fn cancel(&mut self, at_ns: u64, due: Due) {
+        self.0.remove(&(at_ns, due));
     }
 
-    /// Does what is due.
-    pub(super) fn expire(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&(at_ns, due)) = self.timers.first() {
-            if at_ns > cx.now_ns {
-                break;
-            }
-            self.timers.remove(&(at_ns, due));
-            let key = match due {
-                Due::Id(key) => key,
-                Due::PendingRequest(remote) => {
-                    self.nobody_listens(cx, remote);
-                    continue;
-                }
-                Due::DreqSent(comm_id) => {
-                    self.dreq_again(cx, comm_id);
-                    continue;
-                }
-                Due::TimeWait(remote) => {
-                    self.forget_timewait(remote);
-                    continue;
-                }
-                Due::Event(file) => {
-                    self.events_have_come(file);
-                    continue;
-                }
-            };
-            match self.ids.get_mut(&key).and_then(|id| id.timer.take()) {
-                Some((_, Timer::Address)) => self.address_unknown(key),
-                Some((_, Timer::Neighbour(query))) => self.look_for(cx, key, query),
-                Some((_, Timer::Answer)) => self.unanswered(cx, key),
-                Some((_, Timer::TimeWait)) => self.time_wait_over(key),
-                None => {}
-            }
-        }
+    /// The first deadline.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.0.first().map(|(at_ns, _)| *at_ns)
+    }
+
+    /// Takes the first deadline, if it has come.
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<Due> {
+        self.first().filter(|at_ns| *at_ns <= now_ns)?;
+        self.0.pop_first().map(|(_, due)| due)
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn contains(&self, at_ns: u64, due: Due) -> bool {
+        self.0.contains(&(at_ns, due))
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }

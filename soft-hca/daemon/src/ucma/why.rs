@@ -1,11 +1,14 @@
-//! Who waits for an event, and who would bring it about.
+//! Programs that wait for an event, and those that would bring it about.
 
 use soft_hca_core::uapi::ucma::CmEvent;
 
+use super::cm::Cm;
 use super::connection::{Connection, ConnectionState};
-use super::event::{File, Waiting};
-use super::id::{Id, Key};
-use super::{Cm, FileId};
+use super::files::File;
+use super::host::FileId;
+use super::id::Key;
+use super::ids::Id;
+use super::waiting::Waiting;
 
 /// A program that waits for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Cm {
         since: Option<u64>,
         waits: impl Fn(usize) -> bool,
     ) -> Vec<(usize, usize, &'static str, u32)> {
-        let unread = self.files.values().filter_map(|file| {
+        let unread = self.files.iter().map(|(_, file)| file).filter_map(|file| {
             let first = file.events.front()?;
             if since.is_some_and(|since| !self.is_awaited(file.owner, first, since, &waits)) {
                 return None;
@@ -68,11 +71,11 @@ impl Cm {
             file.events.is_empty() && file.asked_ns.is_some_and(|asked| asked <= since)
         };
         let key = event.about();
-        let connection = self.ids.get(&key).and_then(|id| id.connection.as_ref());
+        let connection = self.ids.get(key).and_then(|id| id.connection.as_ref());
         let other = connection.and_then(|connection| self.other_end(connection));
-        let other = other.and_then(|(_, id)| self.files.get(&id.file));
+        let other = other.and_then(|(_, id)| self.files.get(id.file));
         other.is_some_and(|file| asks(file) || file.owner != owner && waits(file.owner))
-            || self.files.values().any(|file| file.owner == owner && asks(file))
+            || self.files.iter().map(|(_, file)| file).any(|file| file.owner == owner && asks(file))
     }
 
     /// Programs that wait for an event since a time or longer.
@@ -81,7 +84,7 @@ impl Cm {
             .files
             .iter()
             .filter(|(_, file)| file.events.is_empty())
-            .filter_map(|(number, file)| Some((*number, file.asked_ns.filter(|at| *at <= since)?)))
+            .filter_map(|(number, file)| Some((number, file.asked_ns.filter(|at| *at <= since)?)))
             .flat_map(|(file, at)| {
                 let nothing = self.gets_nothing(file, at);
                 nothing.into_iter().chain(self.asking_of(file, at))
@@ -93,8 +96,8 @@ impl Cm {
 
     /// A program that waits at a file that gets no event as long as the program waits.
     fn gets_nothing(&self, number: FileId, since: u64) -> Option<Asking> {
-        let file = self.files.get(&number).filter(|file| file.unfetched().next().is_none())?;
-        let mut own = self.ids.values().filter(|id| id.file == number);
+        let file = self.files.get(number).filter(|file| file.unfetched().next().is_none())?;
+        let mut own = self.ids.iter().map(|(_, id)| id).filter(|id| id.file == number);
         let is_over = |id: &Id| {
             let connection = id.connection.as_ref();
             !id.is_datagram
@@ -109,7 +112,7 @@ impl Cm {
     }
 
     fn asking_of(&self, file: FileId, since: u64) -> Vec<Asking> {
-        let own = self.ids.values().filter(|id| id.file == file);
+        let own = self.ids.iter().map(|(_, id)| id).filter(|id| id.file == file);
         let asking = own.filter_map(|id| {
             let connection = id.connection.as_ref()?;
             let (key, other) = self.other_end(connection)?;
@@ -118,8 +121,8 @@ impl Cm {
                 return None;
             }
             let state = other.connection.as_ref()?.state;
-            let owner = self.files.get(&file)?.owner;
-            let other = (self.files.get(&other.file)?.owner, other.number);
+            let owner = self.files.get(file)?.owner;
+            let other = (self.files.get(other.file)?.owner, other.number);
             let why = match (connection.state, state) {
                 (ConnectionState::ReqSent, ConnectionState::ReqReceived) => {
                     Reason::NotAnswered(other)
@@ -136,17 +139,17 @@ impl Cm {
 
     /// The other end of a connection, if that is an id of this fabric.
     fn other_end(&self, connection: &Connection) -> Option<(Key, &Id)> {
-        let is_other = |(_, id): &(&Key, &Id)| {
+        let is_other = |(_, id): &(Key, &Id)| {
             let other = id.connection.as_ref();
             other.is_some_and(|other| {
                 other.remote_id == connection.local_id && other.is_active != connection.is_active
             })
         };
-        self.ids.iter().find(is_other).map(|(key, id)| (*key, id))
+        self.ids.iter().find(is_other)
     }
 
     fn has_unread(&self, key: Key, id: &Id) -> bool {
-        let mut files = self.files.get(&id.file).into_iter();
+        let mut files = self.files.get(id.file).into_iter();
         files
             .any(|file| file.unfetched().any(|event| event.id == key || event.request == Some(key)))
     }

@@ -1,5 +1,5 @@
 //! Messages with what goes beside them, and the management datagrams that they become between
-//! hosts. What lies where in a datagram is the matter of [`soft_hca_roce::wire::cm`].
+//! hosts. [`soft_hca_roce::wire::cm`] has the layout of a datagram.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -15,8 +15,7 @@ use soft_hca_roce::wire::ip::{self, Addresses};
 use soft_hca_roce::wire::mad::{MAD_BYTES, Mad};
 
 use super::id::Space;
-use super::query::ACK_DELAY;
-use super::timer::{MAX_RETRIES, RESPONSE_TIMEOUT};
+use super::timer::{ACK_DELAY, MAX_RETRIES, RESPONSE_TIMEOUT};
 
 /// `IB_RATE_10_GBPS`
 const RATE: u8 = 3;
@@ -43,7 +42,7 @@ impl Envelope {
     }
 }
 
-/// What a request asks for and of whom: its service id, and the addresses that the IP port spaces
+/// The service that a request is for, and both addresses: its service id, and the addresses that the IP port spaces
 /// put before the program's data. Those of a request that stays on this machine have their scopes,
 /// too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +110,7 @@ pub(super) fn program_data<const N: usize>(data: &PrivateData<N>) -> Vec<u8> {
     data.get(CmaHeader::BYTES..).unwrap_or_default().to_vec()
 }
 
-/// What every REQ of the connection manager says.
+/// The fields that every REQ of the connection manager has alike.
 pub(super) fn req() -> Req {
     Req {
         remote_response_timeout: RESPONSE_TIMEOUT,
@@ -130,7 +129,7 @@ pub(super) fn req() -> Req {
     }
 }
 
-/// What every REP of the connection manager says, and the vendor that its options are of.
+/// The fields that every REP of the connection manager has alike, and the vendor that its options are of.
 pub(super) fn rep(ece: Ece) -> Rep {
     let vendor_id = RepVendorId(ece.vendor_id);
     Rep { vendor_id, target_ack_delay: ACK_DELAY, ..Rep::default() }

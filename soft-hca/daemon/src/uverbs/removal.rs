@@ -1,24 +1,13 @@
 //! A file whose device has been removed (`uverbs_destroy_ufile_hw`, `uverbs_std_types_async_fd.c`).
 
-use std::collections::BTreeMap;
-
 use soft_hca_core::errno::{Errno, Result, ensure};
 use soft_hca_core::uapi::uverbs::answer::{self, Answer};
 use soft_hca_core::uapi::uverbs::{Command, command, request};
 use soft_hca_core::uapi::verbs::event;
 
+use super::file::{Outcome, Removed, UverbsFile};
 use super::object::{Kind, Object, Refusals};
-use super::{Outcome, UverbsFile};
 use crate::fabric::{Fabric, REMOVED, RingOf};
-
-/// What a program still has of a device that has been removed.
-#[derive(Debug)]
-pub(super) struct Removed {
-    /// What handles stood for that it has not destroyed.
-    kinds: BTreeMap<u32, Kind>,
-    /// All that the device had for the file is gone.
-    is_done: bool,
-}
 
 impl UverbsFile {
     /// Whether the device has been removed since it was opened.

@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `rule` | the rules, why each matters, and what to do |
+//! | `found` | what one of them finds |
 //! | `objects` | what was created and is still there |
 //! | `events` | events that are not acknowledged |
 //! | `arming` | completion queues that are armed and not polled |
@@ -25,6 +26,7 @@ mod connection;
 mod events;
 mod extended_polls;
 mod fork;
+mod found;
 mod hook;
 mod limit;
 mod memory;
@@ -52,6 +54,7 @@ use arming::Arming;
 use connection::Connections;
 use events::Events;
 use extended_polls::ExtendedPolls;
+use found::{Found, done, source};
 use limit::Limits;
 use objects::Objects;
 use path::Paths;
@@ -95,17 +98,6 @@ impl Finding {
         let parts = [&self.program, &self.place, &self.what, &source];
         rule == self.rule.name() && parts.into_iter().any(has)
     }
-}
-
-/// What one entry, or the end of the record, shows.
-#[derive(Debug)]
-struct Found {
-    rule: Rule,
-    process: u32,
-    place: String,
-    what: String,
-    t: u64,
-    source: Option<Arc<Place>>,
 }
 
 /// What is one finding: of a rule and a process, what was found without its values, and the place in the
@@ -281,17 +273,4 @@ fn no_atomic(adapter: &str, entry: &Entry, posted: &SendPosted) -> Option<Found>
         t: entry.t,
         source: source(entry),
     })
-}
-
-/// Where the program has called for what an entry tells.
-fn source(entry: &Entry) -> Option<Arc<Place>> {
-    entry.site.as_ref()?.place.clone()
-}
-
-/// What a call that has succeeded was given and gave.
-fn done(call: &Call) -> Option<(&[Named], &[Named])> {
-    match &call.result {
-        Outcome::Done(given) => Some((&call.args, given)),
-        Outcome::Refused { .. } => None,
-    }
 }

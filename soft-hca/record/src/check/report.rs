@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Finding, Rule};
 use crate::place::Place;
+use crate::time::seconds;
 
 /// The object that a finding is about, and how many more.
 fn place(Finding { place, others, .. }: &Finding) -> String {
@@ -28,7 +29,6 @@ pub fn text(findings: &[Finding]) -> String {
             let missing = source.missing.as_ref().map(|why| format!("; {why}"));
             let _ = writeln!(out, "    in {source}{}", missing.unwrap_or_default());
         }
-        let seconds = |t: u64| format!("{:.6} s", t as f64 / 1e9);
         let last = if *times > 1 { format!(", last at {}", seconds(*last)) } else { String::new() };
         let _ = writeln!(out, "    first at {}{last}", seconds(*t));
         let _ = writeln!(out, "    why: {}", rule.why());

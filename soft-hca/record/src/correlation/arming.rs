@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use soft_hca_verbs::WcStatus;
 
-use super::{Correlation, Flow};
+use super::Correlation;
+use super::model::Flow;
 use crate::arguments::{channel, cq, number};
 use crate::entry::{Channel, Outcome, What};
 

@@ -5,10 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use soft_hca_verbs::{CmEvent, WcStatus};
 
 use super::link::Sent;
-use super::{Arrival, Correlation, Flow, Transfer, cm_id, queue_pair};
+use super::model::{Arrival, Flow};
+use super::queue_pairs::cm_id;
+use super::{Correlation, Transfer};
 use crate::arguments::value;
 use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
 use crate::requests::requests;
+use crate::value::{Name, Value};
 
 /// What has been seen so far.
 #[derive(Default)]
@@ -421,5 +424,14 @@ fn gather(correlation: &mut Correlation<'_>) {
         for &at in group.iter() {
             correlation.groups_of[at].push(number);
         }
+    }
+}
+
+/// The number in a value that names a queue pair.
+fn queue_pair(value: &Value) -> Option<u32> {
+    match value {
+        Value::Name(Name::Qp(qp)) => Some(*qp),
+        Value::Number(qp) => u32::try_from(*qp).ok(),
+        _ => None,
     }
 }

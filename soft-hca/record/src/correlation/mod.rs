@@ -1,6 +1,7 @@
 //! Correlates a record's entries: what belongs together, which part of a run each is in, and what
 //! repeats.
 //!
+//! - [`model`]: the result
 //! - [`links`]: a work request, the receive that it met and both completions; a call and the
 //!   events that it leads to
 //! - [`link`]: the same where packets are between
@@ -14,6 +15,7 @@
 mod arming;
 mod link;
 mod links;
+mod model;
 mod numbers;
 mod packets;
 pub(crate) mod phases;
@@ -24,112 +26,11 @@ mod threads;
 
 use std::collections::{BTreeSet, HashMap};
 
-pub(crate) use numbers::Number;
-pub(crate) use regions::Region;
-pub(crate) use threads::Threads;
-
-use soft_hca_verbs::CmEvent;
+pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 
 use crate::calls;
 use crate::entry::{Direction, Entry, Header, Role, What};
-use crate::value::{Name, Named, Value};
 use crate::words;
-
-/// Who takes part: a process, or another host of which only packets are known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Participant {
-    /// The command line, or the other host.
-    pub(crate) title: String,
-    /// The pid and what else there is to say.
-    pub(crate) subtitle: String,
-    /// Whether it is a process of this record, which has entries.
-    pub(crate) recorded: bool,
-}
-
-/// A send work request with all that became of it. Numbers are those of entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Transfer {
-    /// `ibv_post_send`.
-    pub(crate) posted: Option<usize>,
-    /// When it had to wait.
-    pub(crate) stalls: Vec<usize>,
-    /// When it was executed or failed.
-    pub(crate) executed: Option<usize>,
-    /// The sender's completion.
-    pub(crate) completion: Option<usize>,
-    /// Where it went: for a datagram to a group there may be several.
-    pub(crate) arrivals: Vec<Arrival>,
-    /// It went over the link, where the sender does not see when it arrives.
-    pub(crate) over_link: bool,
-    /// The participant whose memory an RDMA operation reaches, or that would have received it.
-    pub(crate) peer: Option<usize>,
-}
-
-impl Transfer {
-    /// All its entries.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = usize> {
-        let arrivals = self.arrivals.iter().flat_map(|a| a.receive.into_iter().chain(a.completion));
-        let own = self.posted.into_iter().chain(self.stalls.iter().copied());
-        own.chain(self.executed).chain(self.completion).chain(arrivals)
-    }
-}
-
-/// A receive that a message went into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    /// The participant that receives.
-    pub(crate) participant: usize,
-    /// The receive as it was seen in its queue.
-    pub(crate) receive: Option<usize>,
-    /// Its completion.
-    pub(crate) completion: Option<usize>,
-}
-
-/// Something leads to something else: a call to an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-}
-
-/// A record's entries, correlated.
-#[derive(Debug)]
-pub(crate) struct Correlation<'r> {
-    pub(crate) header: &'r Header,
-    pub(crate) entries: &'r [Entry],
-    pub(crate) participants: Vec<Participant>,
-    /// The participant of each entry.
-    pub(crate) participant: Vec<usize>,
-    /// Entries that are not shown: the beginning and the end of a daemon that has done
-    /// nothing else.
-    pub(crate) aside: Vec<usize>,
-    /// Commands that are not shown for another entry of their call stands for them, by that entry.
-    pub(crate) beneath: HashMap<usize, Vec<usize>>,
-    /// Names of events as the program gets them, where the library gets others.
-    pub(crate) fetched: HashMap<usize, CmEvent>,
-    /// Whether an entry is such a command.
-    pub(crate) is_beneath: Vec<bool>,
-    pub(crate) transfers: Vec<Transfer>,
-    /// The transfer that an entry is part of.
-    pub(crate) transfer: Vec<Option<usize>>,
-    pub(crate) flows: Vec<Flow>,
-    /// Packets that were sent and have come.
-    pub(crate) packets: Vec<Flow>,
-    /// The waits that ended, and how: `Wait` and `Woken`.
-    pub(crate) waits: Vec<Flow>,
-    /// Receives that were given back unused, and the completions by which they were.
-    pub(crate) returned: Vec<Flow>,
-    /// The number of the work request that an entry is about.
-    pub(crate) numbers: Vec<Option<Number>>,
-    /// Memory regions, in the order in which they were registered.
-    pub(crate) regions: Vec<Region>,
-    /// The threads of each participant.
-    pub(crate) threads: Threads,
-    /// Entries that belong together, each group in the order of time.
-    pub(crate) groups: Vec<Vec<usize>>,
-    /// The groups that an entry is in.
-    pub(crate) groups_of: Vec<Vec<usize>>,
-}
 
 impl<'r> Correlation<'r> {
     /// Correlates a record's entries.
@@ -337,21 +238,4 @@ fn client_first(entries: &[Entry], participants: &mut Vec<Participant>, of_entri
     all.sort_by_key(|(place, _)| *place);
     participants.extend(all.into_iter().map(|(_, participant)| participant));
     of_entries.iter_mut().for_each(|of| *of = places[*of]);
-}
-
-/// The first id of the connection manager among values.
-fn cm_id(values: &[Named]) -> Option<u32> {
-    values.iter().find_map(|Named(_, value)| match value {
-        Value::Name(Name::CmId(id)) => Some(*id),
-        _ => None,
-    })
-}
-
-/// The number in a value that names a queue pair.
-fn queue_pair(value: &Value) -> Option<u32> {
-    match value {
-        Value::Name(Name::Qp(qp)) => Some(*qp),
-        Value::Number(qp) => u32::try_from(*qp).ok(),
-        _ => None,
-    }
 }

@@ -2,42 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::Correlation;
-use crate::entry::{ReceiveQueue, What};
-
-/// A queue that work requests are posted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Queue {
-    /// The send queue of a queue pair.
-    Send(u32),
-    Receive(ReceiveQueue),
-}
-
-/// A work request's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Number {
-    pub(crate) queue: Queue,
-    pub(crate) number: u32,
-    /// Whether its process uses several such queues.
-    pub(crate) one_of_several: bool,
-}
-
-impl Number {
-    /// Such as `send 3`; with its queue where there are several.
-    pub(crate) fn text(&self) -> String {
-        let (what, of) = match self.queue {
-            Queue::Send(qp) => ("send", format!("qp {qp}")),
-            Queue::Receive(ReceiveQueue::Qp(qp)) => ("receive", format!("qp {qp}")),
-            Queue::Receive(ReceiveQueue::Srq(srq)) => ("receive", format!("srq {srq}")),
-        };
-        let number = self.number;
-        if self.one_of_several {
-            format!("{what} {number} of {of}")
-        } else {
-            format!("{what} {number}")
-        }
-    }
-}
+use super::model::Queue;
+use super::{Correlation, Number};
+use crate::entry::What;
 
 /// The numbers of all entries that are about a work request.
 pub(super) fn find(correlation: &Correlation<'_>) -> Vec<Option<Number>> {

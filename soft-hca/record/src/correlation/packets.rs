@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::Flow;
+use super::model::Flow;
 use crate::entry::{Direction, Entry, Packet, What};
 
 /// What a packet is told by.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Correlation, cm_id};
+use super::Correlation;
 use crate::entry::{Call, Outcome, ReceiveQueue, What};
 use crate::value::{Name, Named, Value};
 
@@ -74,6 +74,14 @@ fn ids(correlation: &Correlation<'_>) -> HashMap<(usize, u32), u32> {
         }
     }
     ids
+}
+
+/// The first id of the connection manager among values.
+pub(super) fn cm_id(values: &[Named]) -> Option<u32> {
+    values.iter().find_map(|Named(_, value)| match value {
+        Value::Name(Name::CmId(id)) => Some(*id),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -1,20 +1,9 @@
 //! Which work requests use which memory region.
 
-use super::Correlation;
+use super::{Correlation, Region};
 use crate::arguments::name;
 use crate::entry::{Call, Outcome, What};
 use crate::value::{Name, Named};
-
-/// A memory region from its registration on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
-    /// The call that has registered it.
-    pub(crate) at: usize,
-    /// The call that has deregistered it.
-    pub(crate) ended: Option<usize>,
-    /// The work requests that name it, as they were posted: by a `lkey`, or from the peer by its `rkey`.
-    pub(crate) users: Vec<usize>,
-}
 
 /// A region that is registered.
 struct Live {
@@ -59,14 +48,6 @@ pub(super) fn find(correlation: &Correlation<'_>) -> Vec<Region> {
         }
     }
     regions
-}
-
-impl Region {
-    fn uses(&mut self, at: usize) {
-        if self.users.last() != Some(&at) {
-            self.users.push(at);
-        }
-    }
 }
 
 /// What a call has registered, if it has.

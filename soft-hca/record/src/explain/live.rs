@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use soft_hca_verbs::WcStatus;
 
 use super::order::kind;
-use super::{Explainer, Problem, STALL_NS};
+use super::stalled::STALL_NS;
+use super::{Explainer, Problem};
 use crate::entry::{Entry, What};
 
 /// Something that was told, and how often it has happened since.

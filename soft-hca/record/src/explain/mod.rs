@@ -7,62 +7,33 @@ mod keys;
 mod known;
 mod live;
 mod order;
+mod problem;
 mod sources;
 mod stalled;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
 
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
-use crate::place::Place;
 use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
 use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use hang::{Around, Hang, Hangs};
 use known::{Change, Known, Unfinished};
-use order::{About, Role};
+use problem::{About, Role};
 use sources::Sources;
 use stalled::Stalled;
 
 pub use live::Live;
-
-/// Who waits for less, in nanoseconds, is not told of: programs that keep up wait now and then.
-const STALL_NS: u64 = 1_000_000_000;
+pub use problem::Problem;
 
 /// What another host has not acknowledged for less, in nanoseconds, may just be on its way.
 const ANSWER_NS: u64 = 100_000_000;
-
-/// Something that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// When, as in [`Entry::t`]; of what waits, since when.
-    pub t: u64,
-    /// The process, as in [`Entry::process`].
-    pub process: u32,
-    /// What has failed, in a line.
-    pub what: String,
-    /// Which check, on which side, with the values compared.
-    pub why: String,
-    /// What usually causes it.
-    pub cause: String,
-    /// How often it has happened, where several are told as one.
-    pub times: u64,
-    /// When it has happened for the last time.
-    pub last: u64,
-    /// What has followed from it, in a line each.
-    pub then: Vec<String>,
-    /// Where the program has called for it, if that is known.
-    pub source: Option<Arc<Place>>,
-    /// A thread is blocked; nothing has failed.
-    pub is_hang: bool,
-    about: About,
-}
 
 /// Finds what went wrong in a record, entry after entry.
 #[derive(Debug, Default)]
@@ -485,49 +456,6 @@ pub fn text(entries: &[Entry]) -> String {
     match lines.collect::<Vec<_>>() {
         none if none.is_empty() => "Nothing went wrong that the device knows of.\n".into(),
         lines => lines.join("\n"),
-    }
-}
-
-/// A time of the record.
-fn seconds(t: u64) -> String {
-    format!("{:.6} s", t as f64 / 1e9)
-}
-
-impl Problem {
-    fn new((t, process): (u64, u32), what: String, why: String, cause: &str) -> Self {
-        let (cause, about) = (cause.into(), About::default());
-        Self {
-            t,
-            process,
-            what,
-            why,
-            cause,
-            times: 1,
-            last: t,
-            then: Vec::new(),
-            source: None,
-            is_hang: false,
-            about,
-        }
-    }
-
-    /// What has failed, and how often.
-    fn headline(&self) -> String {
-        let Self { what, times, last, .. } = self;
-        match times {
-            1 => what.clone(),
-            times => format!("{what}, {times} times, at last at {}", seconds(*last)),
-        }
-    }
-
-    /// In three lines, one more for the place in the source, and one for all that has followed from it.
-    pub fn text(&self) -> String {
-        let Self { why, cause, .. } = self;
-        let (at, what) = (seconds(self.t), self.headline());
-        let mut text = format!("{at}, {what}\n    why: {why}\n    usual cause: {cause}\n");
-        text.extend(self.source.iter().map(|source| format!("    in {source}\n")));
-        text.extend(self.then.iter().map(|then| format!("    then: {then}\n")));
-        text
     }
 }
 

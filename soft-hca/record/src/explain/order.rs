@@ -3,39 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::{Problem, STALL_NS};
+use super::problem::{About, Problem, Role};
+use super::stalled::STALL_NS;
 
 /// What follows from a cause may be traced before it, by so many nanoseconds: who fails the peer's
 /// queue pair does so before its own.
 const WINDOW_NS: u64 = 100_000_000;
-
-/// What a problem is to others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Nothing.
-    #[default]
-    Alone,
-    /// Others may follow from it.
-    Cause,
-    /// It follows from one before, if that is known.
-    Consequence,
-    /// A request that has waited until it could not be executed any more.
-    Waited {
-        ns: u64,
-        /// That it waits was told.
-        is_told: bool,
-    },
-}
-
-/// What a problem is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct About {
-    /// Queue pairs that it concerns, its own first.
-    pub(super) qps: Vec<u32>,
-    /// A completion queue.
-    pub(super) cq: Option<u32>,
-    pub(super) role: Role,
-}
 
 /// A text without its numbers.
 pub(super) fn kind(text: &str) -> String {

@@ -2,8 +2,10 @@
 
 use std::mem;
 
-use super::STALL_NS;
 use crate::reason::{Peer, Reason};
+
+/// The least time, in nanoseconds, after which a wait is reported: programs that keep up wait now and then.
+pub(super) const STALL_NS: u64 = 1_000_000_000;
 
 /// A request that waits, at the head of its queue pair's send queue.
 #[derive(Debug)]

@@ -8,53 +8,30 @@
 //! | `around` | the head and the legend |
 //! | `entries` | texts and marks |
 //! | `lines` | bars, breaks and arrows |
+//! | `values` | numbers, times and texts |
 
 mod around;
 mod entries;
 mod lines;
+mod values;
 
 use std::fmt::Write as _;
 
 use super::frame::Frame;
-use super::layout::{Bar, Block, Kind, Layout, Line};
+use super::layout::{Bar, Block, Kind, Layout, Line, STRIP};
 use crate::correlation::Correlation;
-use crate::words::Severity;
 
 pub(super) use around::{head, legend};
+pub(super) use values::{escape, time_and_unit};
 
 use entries::{draw_entry, grounds};
 use lines::{draw_bar, draw_break, draw_label, draw_line, label_place};
+use values::{n, time};
 
 /// Pixels of an image with more than one row: a page that is printed ends between two.
 const TALL: f64 = 200.0;
-/// Pixels of the strip behind a heading and a fold.
-pub(super) const STRIP: f64 = 46.0;
 /// Pixels of a label above its base line; below it there are half as many.
 const LABEL: f64 = 12.0;
-
-/// A text as HTML and SVG want it, in elements and in attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for sign in text.chars() {
-        match sign {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Browsers refuse the other control characters in places.
-            sign if sign.is_control() => escaped.push('\u{fffd}'),
-            sign => escaped.push(sign),
-        }
-    }
-    escaped
-}
-
-/// A coordinate, as short as it can be.
-fn n(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
 
 /// An image of the picture's width.
 fn open(frame: &Frame, class: &str, top: f64, height: f64) -> String {
@@ -73,29 +50,6 @@ fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
             "<rect class=\"panel\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
         );
     }
-}
-
-/// What the times are counted in.
-fn unit(correlation: &Correlation<'_>) -> &'static str {
-    if in_seconds(correlation) { "s" } else { "ms" }
-}
-
-fn in_seconds(correlation: &Correlation<'_>) -> bool {
-    correlation.entries.last().is_some_and(|last| last.t >= 100_000_000_000)
-}
-
-/// A time, in the unit of the run.
-fn time(correlation: &Correlation<'_>, t: u64) -> String {
-    if in_seconds(correlation) {
-        format!("{}.{:06}", t / 1_000_000_000, t % 1_000_000_000 / 1_000)
-    } else {
-        format!("{}.{:03}", t / 1_000_000, t % 1_000_000 / 1_000)
-    }
-}
-
-/// A time with its unit.
-pub(super) fn time_and_unit(correlation: &Correlation<'_>, t: u64) -> String {
-    format!("{} {}", time(correlation, t), unit(correlation))
 }
 
 /// A strip with all that passes from the block above to the one below, for behind a heading or a
@@ -221,13 +175,4 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
         out += "</svg>";
     }
     out
-}
-
-/// The class of what is not as it should be.
-fn class_of(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Well => "",
-        Severity::Notable => " note",
-        Severity::Failure => " bad",
-    }
 }

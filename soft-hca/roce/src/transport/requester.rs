@@ -32,8 +32,7 @@ use crate::wire::headers::{Aeth, NakCode, Syndrome};
 use crate::wire::opcode::{Operation, Service};
 use crate::wire::packet::Packet;
 
-/// Requests in flight at most, and packets in the first congestion window.
-pub const WINDOW: u32 = 64;
+pub use super::window::WINDOW;
 
 /// Packets after which one has AckReq in mid-message at the latest.
 const MAX_SINCE_ACK_REQ: u32 = 64;

@@ -2,8 +2,10 @@
 //! lost, and a loss halves it (RFC 5681).
 
 use super::attributes::Mtu;
-use super::requester::WINDOW;
 use serde::{Deserialize, Serialize};
+
+/// Requests in flight at most, and packets in the first congestion window.
+pub const WINDOW: u32 = 64;
 
 /// The first window in bytes. With [`WINDOW`] it is what a socket's default receive buffer holds: 92
 /// packets of 1024 bytes, or 25 of 4096, and twice as much with the largest buffer that is usually

@@ -12,8 +12,8 @@ use soft_hca_record::{Name, Named};
 use soft_hca_verbs::{CmEvent, EventType, QpState};
 use zerocopy::FromBytes;
 
-use super::Decoder;
 use super::names::{gid, named};
+use super::objects::Objects;
 
 /// The function's name in librdmacm. What it asks for by itself has the name of its inner function.
 fn name(number: u32, payload: &[u8]) -> String {
@@ -62,7 +62,7 @@ fn parameters(param: &ConnParam) -> [Named; 6] {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    decoder: &mut Decoder,
+    objects: &mut Objects,
     proc: u32,
     fd: i32,
     written: &[u8],
@@ -70,13 +70,13 @@ pub(super) fn call(
 ) -> (String, Vec<Named>, Vec<Named>) {
     let number = uapi::command_number(written).unwrap_or_default();
     let payload = Command::parse(written).map_or(&[][..], |command| command.payload);
-    let decoded = arguments(decoder, (proc, fd), number, payload, answer);
+    let decoded = arguments(objects, (proc, fd), number, payload, answer);
     let (args, done) = decoded.unwrap_or_default();
     (name(number, payload), args, done)
 }
 
 fn arguments(
-    decoder: &mut Decoder,
+    objects: &mut Objects,
     (proc, fd): (u32, i32),
     number: u32,
     payload: &[u8],
@@ -97,11 +97,11 @@ fn arguments(
             if let Some(number) = answered {
                 let is_datagram = matches!(asked.ps, port_space::UDP | port_space::IPOIB)
                     || u32::from(asked.qp_type) == qp_type::UD;
-                decoder.ids.insert((proc, asked.uid), (number, is_datagram));
+                objects.ids.insert((proc, asked.uid), (number, is_datagram));
                 if is_datagram {
-                    decoder.datagram_ids.insert(number);
+                    objects.datagram_ids.insert(number);
                 } else {
-                    decoder.datagram_ids.remove(&number);
+                    objects.datagram_ids.remove(&number);
                 }
                 done.push(id(number));
             }
@@ -144,8 +144,8 @@ fn arguments(
         }
         command::ACCEPT => {
             let asked = ucma::Accept::decode(payload)?;
-            let is_datagram = decoder.datagram_ids.contains(&asked.id);
-            decoder.ids.insert((proc, asked.uid), (asked.id, is_datagram));
+            let is_datagram = objects.datagram_ids.contains(&asked.id);
+            objects.ids.insert((proc, asked.uid), (asked.id, is_datagram));
             let given = (asked.param.valid != 0).then(|| parameters(&asked.param));
             [id(asked.id)].into_iter().chain(given.into_iter().flatten()).collect()
         }
@@ -198,43 +198,41 @@ fn arguments(
     Ok((args, done))
 }
 
-impl Decoder {
-    /// An event as `struct rdma_ucm_event_resp` has it.
-    pub(super) fn connection_event(&mut self, proc: u32, bytes: &[u8]) -> Option<ConnectionEvent> {
-        let (event, _) = abi::EventResp::read_from_prefix(bytes).ok()?;
-        let abi::EventResp { uid, id, event: number, status, param: Room(param), .. } = event;
-        let known = self.ids.get(&(proc, uid)).copied();
-        let kind = CmEvent(number);
-        let is_request = kind == CmEvent::CONNECT_REQUEST;
-        let is_datagram = match known {
-            Some((_, is_datagram)) if is_request => is_datagram,
-            _ => self.datagram_ids.contains(&id),
-        };
-        if is_request && is_datagram {
-            self.datagram_ids.insert(id);
-        }
-        let has_qp = matches!(
-            kind,
-            CmEvent::CONNECT_REQUEST
-                | CmEvent::CONNECT_RESPONSE
-                | CmEvent::ESTABLISHED
-                | CmEvent::MULTICAST_JOIN
-        );
-        let has_data = has_qp || kind == CmEvent::REJECTED;
-        let (qpn, private_data) = if is_datagram {
-            let (param, _) = abi::UdParam::read_from_prefix(&param).ok()?;
-            (param.qp_num, param.private_data_len)
-        } else {
-            let (param, _) = abi::ConnParam::read_from_prefix(&param).ok()?;
-            (param.qp_num, param.private_data_len)
-        };
-        Some(ConnectionEvent {
-            event: kind,
-            id,
-            listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
-            status,
-            qp: Some(qpn).filter(|qpn| has_qp && *qpn != 0),
-            private_data: if has_data { private_data.into() } else { 0 },
-        })
+/// An event as `struct rdma_ucm_event_resp` has it.
+pub(super) fn event(objects: &mut Objects, proc: u32, bytes: &[u8]) -> Option<ConnectionEvent> {
+    let (event, _) = abi::EventResp::read_from_prefix(bytes).ok()?;
+    let abi::EventResp { uid, id, event: number, status, param: Room(param), .. } = event;
+    let known = objects.ids.get(&(proc, uid)).copied();
+    let kind = CmEvent(number);
+    let is_request = kind == CmEvent::CONNECT_REQUEST;
+    let is_datagram = match known {
+        Some((_, is_datagram)) if is_request => is_datagram,
+        _ => objects.datagram_ids.contains(&id),
+    };
+    if is_request && is_datagram {
+        objects.datagram_ids.insert(id);
     }
+    let has_qp = matches!(
+        kind,
+        CmEvent::CONNECT_REQUEST
+            | CmEvent::CONNECT_RESPONSE
+            | CmEvent::ESTABLISHED
+            | CmEvent::MULTICAST_JOIN
+    );
+    let has_data = has_qp || kind == CmEvent::REJECTED;
+    let (qpn, private_data) = if is_datagram {
+        let (param, _) = abi::UdParam::read_from_prefix(&param).ok()?;
+        (param.qp_num, param.private_data_len)
+    } else {
+        let (param, _) = abi::ConnParam::read_from_prefix(&param).ok()?;
+        (param.qp_num, param.private_data_len)
+    };
+    Some(ConnectionEvent {
+        event: kind,
+        id,
+        listen_id: known.filter(|_| is_request).map(|(listen_id, _)| listen_id),
+        status,
+        qp: Some(qpn).filter(|qpn| has_qp && *qpn != 0),
+        private_data: if has_data { private_data.into() } else { 0 },
+    })
 }

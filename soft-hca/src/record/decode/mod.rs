@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `objects` | objects of the fabric: numbers, and what they were made for |
 //! | `verbs`, `cm` | calls, and events of the connection manager |
 //! | `work` | work requests and completions |
 //! | `reason` | why these wait or have failed |
@@ -13,6 +14,7 @@
 
 mod cm;
 mod names;
+mod objects;
 mod packets;
 mod places;
 mod posts;
@@ -23,7 +25,7 @@ mod tests;
 mod verbs;
 mod work;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
 use soft_hca_core::errno::{Label, Values};
@@ -31,8 +33,7 @@ use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Wo
 use soft_hca_core::trace::{About, Record};
 use soft_hca_fault::Happened;
 use soft_hca_record::entry::{
-    Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
-    Unacknowledged, What,
+    Call, Channel, Entry, Failure, MatchedReceive, Outcome, Role, Seen, Unacknowledged, What,
 };
 use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named, Value};
@@ -40,20 +41,10 @@ use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState};
 
 pub(super) use names::gid;
 
+use objects::Objects;
 use packets::Packets;
 use places::Places;
-use posts::Limits;
 use reason::reason;
-
-/// An object of a process: its descriptor and handle lead to a number of the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Handle {
-    /// Index of the process.
-    pub proc: u32,
-    /// The device's descriptor.
-    pub fd: i32,
-    pub handle: u32,
-}
 
 /// What is known of the fabric from the records so far.
 #[derive(Debug, Default)]
@@ -62,17 +53,9 @@ pub(super) struct Decoder {
     /// they are.
     processes: HashMap<u32, (u32, bool)>,
     count: u32,
-    pub cqs: HashMap<Handle, u32>,
-    pub qps: HashMap<Handle, u32>,
-    pub srqs: HashMap<Handle, u32>,
-    /// Of ids, by process and the program's own name: number, and whether they are of datagrams.
-    pub ids: HashMap<(u32, u64), (u32, bool)>,
+    objects: Objects,
     /// What the link has sent.
     packets: Packets,
-    /// Numbers of ids that are of datagrams.
-    pub datagram_ids: HashSet<u32>,
-    /// What queue pairs and shared queues were made for.
-    pub limits: HashMap<ReceiveQueue, Limits>,
     /// Processes, by their index, that have called `exit`: what is told when they have ended.
     exits: HashMap<u32, What>,
     /// Places in the programs.
@@ -154,7 +137,7 @@ impl Decoder {
         let (proc, tail) = (record.about.proc, &record.tail[..]);
         Some(match record.event {
             Event::Began(_) | Event::Place(_) => return None,
-            Event::PostRefused(refused) => What::Call(self.post_refused(&refused)?),
+            Event::PostRefused(refused) => What::Call(posts::refused(&self.objects, &refused)?),
             Event::Exits(exits) => {
                 self.exits.insert(proc, exited(exits, record.about.thread, tail)?);
                 return None;
@@ -196,7 +179,9 @@ impl Decoder {
             Event::Woken(Woken { waited, channel: on, fd, is_event }) => {
                 What::Woken { on: channel(on)?, fd: fd as u32, waited, event: is_event != 0 }
             }
-            Event::Connection(_) => What::ConnectionEvent(self.connection_event(proc, tail)?),
+            Event::Connection(_) => {
+                What::ConnectionEvent(cm::event(&mut self.objects, proc, tail)?)
+            }
             Event::Packet(packet) => What::Packet(self.packets.packet(&packet)),
             Event::Raised(raised) => raised_event(raised)?,
             Event::Notice(notice) => notice_event(notice, tail),
@@ -209,8 +194,8 @@ impl Decoder {
         let (answer, why) = rest.split_at_checked(body.answer as usize)?;
         let answer = (body.errno == 0).then_some(answer);
         let (name, args, done) = match body.device {
-            0 => verbs::call(self, proc, body, request, answer),
-            _ => cm::call(self, proc, body.fd, request, answer),
+            0 => verbs::call(&mut self.objects, proc, body, request, answer),
+            _ => cm::call(&mut self.objects, proc, body.fd, request, answer),
         };
         let result = match body.errno {
             0 => Outcome::Done(done),

@@ -6,58 +6,43 @@ use soft_hca_record::entry::{Call, Failure, Outcome, ReceiveQueue};
 use soft_hca_record::{Name, Named};
 use soft_hca_verbs::{ErrorNumber, QpState, SendFlags, WrOpcode};
 
-use super::Decoder;
 use super::names::named;
-
-/// What a queue pair or a shared queue was made for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::record) struct Limits {
-    pub sends: u32,
-    pub send_elements: u32,
-    pub receives: u32,
-    pub receive_elements: u32,
-    /// What it can have, not what it was asked for.
-    pub inline: u32,
-}
+use super::objects::{Limits, Objects};
 
 /// Which check has failed, and what it has compared.
 type Why = Option<(&'static str, Vec<Named>)>;
 
-impl Decoder {
-    /// A work request that was refused, as a call.
-    pub(super) fn post_refused(&self, refused: &PostRefused) -> Option<Call> {
-        let posts = Posts::of(refused.posts)?;
-        let (queue, place, name) = match posts {
-            Posts::Send | Posts::Receive => {
-                let name = if posts == Posts::Send { "ibv_post_send" } else { "ibv_post_recv" };
-                (ReceiveQueue::Qp(refused.queue), Name::Qp(refused.queue), name)
-            }
-            Posts::SharedReceive => {
-                let number = refused.queue + 1;
-                (ReceiveQueue::Srq(number), Name::Srq(number), "ibv_post_srq_recv")
-            }
-        };
-        let mut args = vec![
-            Named(place.kind().into(), place.into()),
-            named("wr_id", Name::WrId(refused.wr_id)),
-        ];
-        if posts == Posts::Send {
-            let flags = SendFlags::from_bits_retain(refused.flags);
-            args.push(named("opcode", WrOpcode(refused.opcode).to_string()));
-            args.push(named("send_flags", flags.to_string()));
+/// A work request that was refused, as a call.
+pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> {
+    let posts = Posts::of(refused.posts)?;
+    let (queue, place, name) = match posts {
+        Posts::Send | Posts::Receive => {
+            let name = if posts == Posts::Send { "ibv_post_send" } else { "ibv_post_recv" };
+            (ReceiveQueue::Qp(refused.queue), Name::Qp(refused.queue), name)
         }
-        args.push(named("num_sge", refused.elements as i32));
-        let limits = self.limits.get(&queue).copied();
-        let why = match posts {
-            Posts::Send => limits.and_then(|limits| send(refused, &limits)),
-            _ => limits.and_then(|limits| receive(refused, &limits, posts)),
-        };
-        let (reason, values) =
-            why.map_or((None, Vec::new()), |(why, values)| (Some(why.to_string()), values));
-        let error = Failure::Error(ErrorNumber(refused.errno));
-        let result = Outcome::Refused { error, reason, values };
-        Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
+        Posts::SharedReceive => {
+            let number = refused.queue + 1;
+            (ReceiveQueue::Srq(number), Name::Srq(number), "ibv_post_srq_recv")
+        }
+    };
+    let mut args =
+        vec![Named(place.kind().into(), place.into()), named("wr_id", Name::WrId(refused.wr_id))];
+    if posts == Posts::Send {
+        let flags = SendFlags::from_bits_retain(refused.flags);
+        args.push(named("opcode", WrOpcode(refused.opcode).to_string()));
+        args.push(named("send_flags", flags.to_string()));
     }
+    args.push(named("num_sge", refused.elements as i32));
+    let limits = objects.limits.get(&queue).copied();
+    let why = match posts {
+        Posts::Send => limits.and_then(|limits| send(refused, &limits)),
+        _ => limits.and_then(|limits| receive(refused, &limits, posts)),
+    };
+    let (reason, values) =
+        why.map_or((None, Vec::new()), |(why, values)| (Some(why.to_string()), values));
+    let error = Failure::Error(ErrorNumber(refused.errno));
+    let result = Outcome::Refused { error, reason, values };
+    Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
 }
 
 fn full(refused: &PostRefused, asked: u32) -> Vec<Named> {

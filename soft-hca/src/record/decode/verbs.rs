@@ -10,8 +10,7 @@ use soft_hca_verbs::{AccessFlags, Mtu, QpState, QpType};
 use zerocopy::FromBytes;
 
 use super::names::{gid, named};
-use super::posts::Limits;
-use super::{Decoder, Handle};
+use super::objects::{Handle, Limits, Objects};
 
 /// The function's name in libibverbs.
 fn name(number: u32) -> String {
@@ -27,29 +26,29 @@ fn name(number: u32) -> String {
 }
 
 /// Looks up the objects of a call.
-struct Objects<'d> {
-    decoder: &'d mut Decoder,
+struct OfCall<'d> {
+    objects: &'d mut Objects,
     proc: u32,
     fd: i32,
 }
 
-impl Objects<'_> {
+impl OfCall<'_> {
     fn handle(&self, handle: u32) -> Handle {
         Handle { proc: self.proc, fd: self.fd, handle }
     }
 
     fn cq(&self, handle: u32) -> Value {
-        let known = self.decoder.cqs.get(&self.handle(handle));
+        let known = self.objects.cqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |cq| Name::Cq(*cq).into())
     }
 
     fn qp(&self, handle: u32) -> Value {
-        let known = self.decoder.qps.get(&self.handle(handle));
+        let known = self.objects.qps.get(&self.handle(handle));
         known.map_or(Value::from(handle), |qp| Name::Qp(*qp).into())
     }
 
     fn srq(&self, handle: u32) -> Value {
-        let known = self.decoder.srqs.get(&self.handle(handle));
+        let known = self.objects.srqs.get(&self.handle(handle));
         known.map_or(Value::from(handle), |srq| Name::Srq(*srq).into())
     }
 }
@@ -72,7 +71,7 @@ fn read<T: FromBytes>(bytes: Option<&[u8]>) -> Option<T> {
 
 /// A command: the call's name, its arguments, and what it gives if it was answered.
 pub(super) fn call(
-    decoder: &mut Decoder,
+    objects: &mut Objects,
     proc: u32,
     body: &event::Call,
     written: &[u8],
@@ -81,13 +80,13 @@ pub(super) fn call(
     let number = uapi::command_number(written).unwrap_or_default();
     let name = name(number);
     let Ok(command) = Command::parse(written) else { return (name, Vec::new(), Vec::new()) };
-    let mut objects = Objects { decoder, proc, fd: body.fd };
-    let (args, done) = arguments(&mut objects, body, &command, answer).unwrap_or_default();
+    let mut of_call = OfCall { objects, proc, fd: body.fd };
+    let (args, done) = arguments(&mut of_call, body, &command, answer).unwrap_or_default();
     (name, args, done)
 }
 
 fn arguments(
-    objects: &mut Objects<'_>,
+    of_call: &mut OfCall<'_>,
     body: &event::Call,
     command: &Command<'_>,
     answer: Option<&[u8]>,
@@ -174,8 +173,8 @@ fn arguments(
                 command.request().ok()?
             };
             if let Some(made) = read::<answer::CreateCq>(answer) {
-                let handle = objects.handle(made.cq_handle);
-                objects.decoder.cqs.insert(handle, body.created);
+                let handle = of_call.handle(made.cq_handle);
+                of_call.objects.cqs.insert(handle, body.created);
                 done.push(named("cq", Name::Cq(body.created)));
                 done.push(named("cqe", made.cqe));
             }
@@ -190,16 +189,16 @@ fn arguments(
             let asked: request::ResizeCq = command.request().ok()?;
             let made = read::<answer::ResizeCq>(answer);
             done.extend(made.map(|answer| named("cqe", answer.cqe)));
-            vec![named("cq", objects.cq(asked.cq_handle)), named("cqe", asked.cqe)]
+            vec![named("cq", of_call.cq(asked.cq_handle)), named("cqe", asked.cqe)]
         }
         command::DESTROY_CQ => {
             let asked: request::DestroyCq = command.request().ok()?;
-            vec![named("cq", objects.cq(asked.cq_handle))]
+            vec![named("cq", of_call.cq(asked.cq_handle))]
         }
         command::REQ_NOTIFY_CQ => {
             let asked: request::ReqNotifyCq = command.request().ok()?;
             let solicited_only = named("solicited_only", asked.solicited_only);
-            vec![named("cq", objects.cq(asked.cq_handle)), solicited_only]
+            vec![named("cq", of_call.cq(asked.cq_handle)), solicited_only]
         }
         command::CREATE_QP | command::EX_CREATE_QP => {
             let asked: request::ExCreateQp = if command.number == command::CREATE_QP {
@@ -208,8 +207,8 @@ fn arguments(
                 command.request().ok()?
             };
             if let Some(made) = read::<answer::CreateQp>(answer) {
-                let handle = objects.handle(made.qp_handle);
-                objects.decoder.qps.insert(handle, made.qpn);
+                let handle = of_call.handle(made.qp_handle);
+                of_call.objects.qps.insert(handle, made.qpn);
                 let limits = Limits {
                     sends: asked.max_send_wr,
                     send_elements: asked.max_send_sge,
@@ -217,45 +216,45 @@ fn arguments(
                     receive_elements: asked.max_recv_sge,
                     inline: made.max_inline_data,
                 };
-                objects.decoder.limits.insert(ReceiveQueue::Qp(made.qpn), limits);
+                of_call.objects.limits.insert(ReceiveQueue::Qp(made.qpn), limits);
                 done.push(named("qp_num", Name::Qp(made.qpn)));
                 done.push(named("max_send_wr", made.max_send_wr));
                 done.push(named("max_recv_wr", made.max_recv_wr));
                 done.push(named("max_inline_data", made.max_inline_data));
             }
-            create_qp(objects, &asked)
+            create_qp(of_call, &asked)
         }
         command::QUERY_QP => {
             let asked: request::QueryQp = command.request().ok()?;
             let found = read::<answer::QueryQp>(answer);
             done.extend(found.map(|qp| named("qp_state", qp_state(qp.qp_state.into()))));
-            vec![named("qp", objects.qp(asked.qp_handle))]
+            vec![named("qp", of_call.qp(asked.qp_handle))]
         }
         command::MODIFY_QP => {
             let asked: request::ModifyQp = command.request().ok()?;
-            modify_qp(objects, &asked)
+            modify_qp(of_call, &asked)
         }
         command::DESTROY_QP => {
             let asked: request::DestroyQp = command.request().ok()?;
-            vec![named("qp", objects.qp(asked.qp_handle))]
+            vec![named("qp", of_call.qp(asked.qp_handle))]
         }
         command::POST_SEND => {
             let asked: request::PostSend = command.request().ok()?;
-            vec![named("qp", objects.qp(asked.qp_handle))]
+            vec![named("qp", of_call.qp(asked.qp_handle))]
         }
         command::ATTACH_MCAST | command::DETACH_MCAST => {
             let payload = command.payload;
             let (asked, _) = request::AttachMcast::read_from_prefix(payload).ok()?;
-            vec![named("qp", objects.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
+            vec![named("qp", of_call.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
         }
         command::CREATE_SRQ => {
             let asked: request::CreateSrq = command.request().ok()?;
             if let Some(made) = read::<answer::CreateSrq>(answer) {
-                let handle = objects.handle(made.srq_handle);
-                objects.decoder.srqs.insert(handle, made.srqn);
+                let handle = of_call.handle(made.srq_handle);
+                of_call.objects.srqs.insert(handle, made.srqn);
                 let (receives, receive_elements) = (asked.max_wr, made.max_sge);
                 let limits = Limits { receives, receive_elements, ..Limits::default() };
-                objects.decoder.limits.insert(ReceiveQueue::Srq(made.srqn), limits);
+                of_call.objects.limits.insert(ReceiveQueue::Srq(made.srqn), limits);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));
                 done.push(named("max_sge", made.max_sge));
@@ -270,7 +269,7 @@ fn arguments(
         command::MODIFY_SRQ => {
             let asked: request::ModifySrq = command.request().ok()?;
             let mask = SrqAttrMask::from_bits_truncate(asked.attr_mask);
-            let mut args = vec![named("srq", objects.srq(asked.srq_handle))];
+            let mut args = vec![named("srq", of_call.srq(asked.srq_handle))];
             if mask.contains(SrqAttrMask::MAX_WR) {
                 args.push(named("max_wr", asked.max_wr));
             }
@@ -281,27 +280,27 @@ fn arguments(
         }
         command::QUERY_SRQ => {
             let asked: request::QuerySrq = command.request().ok()?;
-            vec![named("srq", objects.srq(asked.srq_handle))]
+            vec![named("srq", of_call.srq(asked.srq_handle))]
         }
         command::DESTROY_SRQ => {
             let asked: request::DestroySrq = command.request().ok()?;
-            vec![named("srq", objects.srq(asked.srq_handle))]
+            vec![named("srq", of_call.srq(asked.srq_handle))]
         }
         _ => Vec::new(),
     };
     Some((args, done))
 }
 
-fn create_qp(objects: &Objects<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
+fn create_qp(of_call: &OfCall<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
     let kind = QpType(asked.qp_type.into());
     let mut args = vec![
         named("pd", Name::Pd(asked.pd_handle)),
         named("qp_type", kind.to_string()),
-        named("send_cq", objects.cq(asked.send_cq_handle)),
-        named("recv_cq", objects.cq(asked.recv_cq_handle)),
+        named("send_cq", of_call.cq(asked.send_cq_handle)),
+        named("recv_cq", of_call.cq(asked.recv_cq_handle)),
     ];
     if asked.is_srq != 0 {
-        args.push(named("srq", objects.srq(asked.srq_handle)));
+        args.push(named("srq", of_call.srq(asked.srq_handle)));
     }
     args.extend([
         named("max_send_wr", asked.max_send_wr),
@@ -315,7 +314,7 @@ fn create_qp(objects: &Objects<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
 }
 
 /// The attributes that are given.
-fn modify_qp(objects: &Objects<'_>, asked: &request::ModifyQp) -> Vec<Named> {
+fn modify_qp(of_call: &OfCall<'_>, asked: &request::ModifyQp) -> Vec<Named> {
     let mask = QpAttrMask::from_bits_truncate(asked.attr_mask);
     let path_mtu = Mtu(asked.path_mtu.into());
     let all = [
@@ -341,5 +340,5 @@ fn modify_qp(objects: &Objects<'_>, asked: &request::ModifyQp) -> Vec<Named> {
         (QpAttrMask::EN_SQD_ASYNC_NOTIFY, named("en_sqd_async_notify", asked.en_sqd_async_notify)),
     ];
     let given = all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, value)| value);
-    std::iter::once(named("qp", objects.qp(asked.qp_handle))).chain(given).collect()
+    std::iter::once(named("qp", of_call.qp(asked.qp_handle))).chain(given).collect()
 }

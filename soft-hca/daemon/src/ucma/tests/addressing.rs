@@ -80,7 +80,7 @@ fn on_a_link() {
         let listener = world.listener(server, 1, TCP, address);
         let active = world.routed(client, 2, TCP, address);
         assert!(has_device(&mut world, client, active), "{address}");
-        let source = world.cm.ids[&world.cm.keys[&active]].source.as_ref().unwrap();
+        let source = world.id(active).unwrap().source.as_ref().unwrap();
         assert_eq!(source.gid_index, index, "{address}");
         world.connect(client, active, &ConnParam::default()).unwrap();
         assert_eq!(world.events(server), [CONNECT_REQUEST], "{address}");

@@ -238,7 +238,8 @@ fn a_stranger_changes_nothing() {
         let envelope = Envelope::new(1, message);
         cm.receive(machine, (stranger, address(SERVER)), &wire::encode(&envelope), *now);
         let cx = &mut Cx { host: machine, now_ns: *now, transaction: 0 };
-        cm.received(cx, Peer::Local, envelope);
+        cm.messages.arrive(Peer::Local, envelope);
+        cm.deliver(cx);
         cm.take_messages();
     }
     assert_silent(&mut hosts);
@@ -360,10 +361,10 @@ fn any_message_does_no_harm() {
     for _ in 0..30_000 {
         let host = random.below(2) as usize;
         let (world, file) = (&mut hosts.worlds[host], hosts.files[host]);
-        let living = world.cm.remote_ids.iter().map(|(remote, key)| {
-            let id = &world.cm.ids[key];
-            (remote.comm_id, id.connection.as_ref().unwrap().local_id)
-        });
+        let living =
+            world.cm.connections.requests().map(|(remote, key)| {
+                (remote.comm_id, world.cm.ids.connection(key).unwrap().local_id)
+            });
         let mut known: Vec<(CommId, CommId)> = ids.iter().copied().chain(living).collect();
         known.push((CommId(random.below(9) as u32), CommId(random.below(9) as u32)));
         known.sort_unstable();

@@ -66,9 +66,9 @@ fn well_formed_commands_in_any_order_keep_the_tables_together() {
                 count => world.cm.listing()[random.below(count) as usize].id,
             };
             // Mostly the file that the id belongs to.
-            let owner = world.cm.keys.get(&id).map_or(file, |key| world.cm.ids[key].file);
+            let owner = world.file_of(id).unwrap_or(file);
             // Half of the time what a sensible program would do next.
-            let state = world.cm.keys.get(&id).map(|key| world.cm.ids[key].state);
+            let state = world.id(id).map(|id| id.state);
             let usual: &[u64] = match state {
                 Some(State::Idle) => &[3, 5],
                 Some(State::Bound) => &[4, 5],

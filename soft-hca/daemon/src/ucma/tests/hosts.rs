@@ -10,7 +10,7 @@ use soft_hca_roce::wire::mad::MAD_BYTES;
 
 use super::*;
 use crate::ucma::id::State;
-use crate::ucma::peer::Outgoing;
+use crate::ucma::messages::Outgoing;
 use crate::ucma::timer::{MAX_RETRIES, PACKET_LIFE_NS, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
 use crate::ucma::wire::{self, Envelope};
 
@@ -147,8 +147,7 @@ impl Hosts {
 
     /// Both communication ids of an id's connection, its own first.
     pub(super) fn ids(&self, host: usize, id: u32) -> (CommId, CommId) {
-        let cm = &self.worlds[host].cm;
-        let connection = cm.connection(cm.keys[&id]).unwrap();
+        let connection = self.worlds[host].id(id).unwrap().connection.as_ref().unwrap();
         (connection.local_id, connection.remote_id)
     }
 
@@ -451,7 +450,7 @@ fn any_order_of_messages_keeps_the_tables_together() {
             };
             let at = random.of(&["10.9.0.1:7471", "10.9.0.2:7471", "0.0.0.0:7471"]);
             // Half of the time what a sensible program would do next.
-            let state = world.cm.keys.get(&id).map(|key| world.cm.ids[key].state);
+            let state = world.id(id).map(|id| id.state);
             let usual: &[u64] = match state {
                 Some(State::Idle) => &[3, 6],
                 Some(State::Bound) => &[4, 6],

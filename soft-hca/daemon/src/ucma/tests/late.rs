@@ -21,7 +21,9 @@ fn with_late_files(seed: u64) -> (World, FileId, FileId) {
 
 /// The next event of a file, as soon as there is one: its type and its id.
 fn next(world: &mut World, file: FileId) -> (u32, u32) {
+    let end = world.now + S;
     while world.cm.pending_events(file) == 0 {
+        assert!(world.now < end, "no event comes");
         let due = world.cm.next_timer().unwrap();
         world.pass(due - world.now);
     }

@@ -13,7 +13,7 @@ use super::hostile::Random;
 use super::hosts::{CLIENT, Hosts, REQUEST_NS, SERVER, address, content};
 use super::*;
 use crate::ucma::id::Space;
-use crate::ucma::peer::Outgoing;
+use crate::ucma::messages::Outgoing;
 use crate::ucma::pending::MAX_PENDING_REMOTE;
 use crate::ucma::timer::{LISTENER_NS, MAX_RETRIES, REMOTE_RESPONSE_NS, TIME_WAIT_NS};
 use crate::ucma::wire::{self, Ends, Envelope};
@@ -57,7 +57,7 @@ fn gid(host: usize) -> [u8; 16] {
 fn a_connection_byte_by_byte() {
     let (mut hosts, active) = Hosts::requested(TCP);
     let req = one(&mut hosts, CLIENT);
-    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
+    let id = hosts.worlds[CLIENT].id(active).unwrap();
     let (psn, port, label) = (low24(id.psn.get()), id.port.unwrap().1, id.flow_label);
     let lc = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     let guid = GUID.to_be_bytes();
@@ -91,7 +91,7 @@ fn a_connection_byte_by_byte() {
     let request = hosts.request();
     hosts.accept(request);
     let rep = one(&mut hosts, SERVER);
-    let id = &hosts.worlds[SERVER].cm.ids[&hosts.worlds[SERVER].cm.keys[&request]];
+    let id = hosts.worlds[SERVER].id(request).unwrap();
     let psn = low24(id.psn.get());
     let rc = hosts.ids(SERVER, request).0.0.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
@@ -129,7 +129,7 @@ fn a_connection_byte_by_byte() {
 fn a_service_byte_by_byte() {
     let (mut hosts, active) = Hosts::requested(UDP);
     let req = one(&mut hosts, CLIENT);
-    let id = &hosts.worlds[CLIENT].cm.ids[&hosts.worlds[CLIENT].cm.keys[&active]];
+    let id = hosts.worlds[CLIENT].id(active).unwrap();
     let port = id.port.unwrap().1.to_be_bytes();
     let number = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     let parts: &[(usize, &[u8])] = &[
@@ -426,7 +426,7 @@ fn what_is_no_message_is_dropped() {
         let mut changed = req;
         changed[at] = byte;
         hosts.deliver_datagram(SERVER, &changed);
-        assert_eq!(hosts.worlds[SERVER].cm.dropped, count);
+        assert_eq!(hosts.worlds[SERVER].cm.messages.dropped(), count);
     }
     assert_eq!((hosts.datagrams(SERVER).len(), hosts.events(SERVER)), (0, vec![]));
     hosts.end();
@@ -540,11 +540,12 @@ fn any_datagram_does_no_harm() {
     }
     let cm = &hosts.worlds[SERVER].cm;
     assert!(
-        cm.pending.len() <= MAX_PENDING_REMOTE
+        cm.pending.requests().len() <= MAX_PENDING_REMOTE
             && cm.ids.len() <= 2 + 1024
-            && cm.timewait.is_empty()
+            && cm.connections.timewaits() == 0
     );
-    assert!(cm.dropped > 1000, "{}", cm.dropped);
+    let dropped = cm.messages.dropped();
+    assert!(dropped > 1000, "{dropped}");
     hosts.pass(LISTENER_NS);
     hosts.end();
 }

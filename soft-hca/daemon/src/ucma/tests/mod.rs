@@ -33,6 +33,7 @@ use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
 
 use super::connection::ConnectionState;
+use super::ids::Id;
 use super::peer::Peer;
 use super::timer::Due;
 use super::{Cm, FileId, Host};
@@ -179,6 +180,11 @@ impl World {
         Self { cm: Cm::new(), machine, now: 100 * S }
     }
 
+    /// The id with a number, if there is one.
+    pub(super) fn id(&self, number: u32) -> Option<&Id> {
+        self.cm.ids.get(self.cm.ids.key(number)?)
+    }
+
     /// How many ids there are.
     pub(crate) fn ids(&self) -> usize {
         self.cm.ids.len()
@@ -186,12 +192,12 @@ impl World {
 
     /// The file that an id belongs to, if there is such an id.
     pub(crate) fn file_of(&self, id: u32) -> Option<FileId> {
-        self.cm.keys.get(&id).map(|key| self.cm.ids[key].file)
+        self.id(id).map(|id| id.file)
     }
 
     /// Whether there is such an id and it is of a datagram port space.
     pub(crate) fn is_datagram(&self, id: u32) -> bool {
-        self.cm.keys.get(&id).is_some_and(|key| self.cm.ids[key].is_datagram)
+        self.id(id).is_some_and(|id| id.is_datagram)
     }
 
     /// Two opened files.
@@ -401,55 +407,53 @@ impl World {
 /// Nothing is left of anything.
 pub(crate) fn check_empty(world: &World) {
     let cm = &world.cm;
-    assert!(cm.ids.is_empty() && cm.keys.is_empty() && cm.files.is_empty());
-    assert!(cm.memberships.is_empty() && cm.timers.is_empty() && cm.ports.is_empty());
-    assert!(cm.comm_ids.len() == 0 && cm.remote_ids.is_empty() && cm.pending.is_empty());
-    assert!(cm.remote_qps.is_empty() && cm.timewait.is_empty());
+    assert!(cm.ids.len() == 0 && cm.files.is_empty());
+    assert!(cm.groups.is_empty() && cm.timers.len() == 0 && cm.ports.is_empty());
+    assert!(cm.connections.comm_ids() == 0 && cm.connections.requests().count() == 0);
+    assert!(cm.connections.queue_pairs().count() == 0 && cm.connections.timewaits() == 0);
+    assert!(cm.pending.requests().len() == 0);
     assert!(!cm.awaits_drep());
 }
 
 /// Every table agrees with every other.
 pub(crate) fn check(world: &World) {
     let cm = &world.cm;
-    assert_eq!(cm.ids.len(), cm.keys.len());
-    for (key, id) in &cm.ids {
-        assert_eq!(cm.keys.get(&id.number), Some(key));
-        assert!(cm.files.contains_key(&id.file));
+    for (key, id) in cm.ids.iter() {
+        assert_eq!(cm.ids.key(id.number), Some(key));
+        assert!(cm.files.get(id.file).is_some());
         assert_eq!(
             id.timer.is_some(),
-            id.timer.is_some_and(|(at, _)| cm.timers.contains(&(at, Due::Id(*key))))
+            id.timer.is_some_and(|(at, _)| cm.timers.contains(at, Due::Id(key)))
         );
         if let Some(connection) = &id.connection {
-            assert_eq!(cm.comm_ids.find(connection.local_id), Some(*key));
+            assert_eq!(cm.connections.find(connection.local_id), Some(key));
         }
     }
-    assert_eq!(cm.comm_ids.len(), cm.ids.values().filter(|id| id.connection.is_some()).count());
-    for (remote, key) in &cm.remote_ids {
-        let id = &cm.ids[key];
+    let connected = cm.ids.iter().filter(|(_, id)| id.connection.is_some()).count();
+    assert_eq!(cm.connections.comm_ids(), connected);
+    for (remote, key) in cm.connections.requests() {
+        let id = cm.ids.id(key).unwrap();
         let connection = id.connection.as_ref().unwrap();
         assert_eq!((remote.peer, remote.comm_id), (connection.peer, connection.remote_id));
         assert_eq!(remote.is_datagram, id.is_datagram);
     }
     // A local request waits for a listener no longer than for its answer.
-    for remote in cm.pending.keys().filter(|remote| remote.peer == Peer::Local) {
-        let key = cm.comm_ids.find(remote.comm_id).unwrap();
-        let state = cm.ids[&key].connection.as_ref().map(|connection| connection.state);
+    for remote in cm.pending.requests().filter(|remote| remote.peer == Peer::Local) {
+        let key = cm.connections.find(remote.comm_id).unwrap();
+        let state = cm.ids.connection_state(key);
         assert!(matches!(state, Some(ConnectionState::ReqSent | ConnectionState::SidrReqSent)));
     }
-    let timers = cm.ids.values().filter(|id| id.timer.is_some()).count();
-    assert_eq!(
-        cm.timers.len(),
-        timers + cm.pending.len() + cm.timewait.len() + cm.dreqs_sent.len()
-    );
-    assert!(cm.remote_qps.len() <= cm.ids.len());
-    for (remote_qp, key) in &cm.remote_qps {
-        let connection = cm.ids[key].connection.as_ref().unwrap();
-        assert_eq!(connection.remote_qp, Some(*remote_qp));
+    let timers = cm.ids.iter().filter(|(_, id)| id.timer.is_some()).count();
+    let others = cm.pending.requests().len() + cm.connections.timewaits() + cm.dreqs_sent.len();
+    assert_eq!(cm.timers.len(), timers + others);
+    assert!(cm.connections.queue_pairs().count() <= cm.ids.len());
+    for (remote_qp, key) in cm.connections.queue_pairs() {
+        assert_eq!(cm.ids.connection(key).unwrap().remote_qp, Some(remote_qp));
     }
-    for (file, queue) in &cm.files {
+    for (file, queue) in cm.files.iter() {
         for event in &queue.events {
-            assert_eq!(cm.ids.get(&event.id).map(|id| id.file), Some(*file));
-            assert!(event.membership.is_none_or(|number| cm.memberships.contains_key(&number)));
+            assert_eq!(cm.ids.get(event.id).map(|id| id.file), Some(file));
+            assert!(event.membership.is_none_or(|number| cm.groups.get(number).is_some()));
         }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn datagram(
 /// A message with the numbers of a connection that there is, if there is one.
 fn message(world: &World, u: &mut Unstructured<'_>) -> Result<Message> {
     let mut ends: Vec<_> = world.cm.ids.iter().collect();
-    ends.sort_unstable_by_key(|(key, _)| **key);
+    ends.sort_unstable_by_key(|(key, _)| *key);
     let ends: Vec<_> = ends.into_iter().filter_map(|(_, id)| id.connection.as_ref()).collect();
     let (mut remote_comm_id, mut local_comm_id) = (CommId(u.int_in_range(0..=3)?), CommId::NONE);
     let mut remote_qpn = Qpn::new(0x11);

@@ -1,8 +1,8 @@
 //! Why an event channel of the connection manager gives no event.
 
 use super::ids::{Id, Key};
+use super::observed::{Around, Hangs, Verdict};
 use super::threads::Doing;
-use super::{Around, Hangs, Verdict};
 use crate::entry::Channel;
 
 impl Hangs {

@@ -3,41 +3,26 @@
 
 mod connecting;
 mod ids;
+mod observed;
 mod queues;
 #[cfg(test)]
 mod tests;
 mod threads;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checks::{side, usual_cause};
-use super::{Stalled, seconds};
 use crate::arguments::qp;
-use crate::entry::{Channel, Entry, What};
+use crate::entry::Channel;
 use crate::place::Place;
 use crate::reason::Side;
 use crate::text::duration;
 use crate::value::Named;
-use ids::Ids;
-use queues::{Armed, Pair, Queues};
-use threads::{Blocked, Doing, Thread, Threads};
+use observed::{HANG_NS, Verdict};
+use queues::{Armed, Pair};
+use threads::{Blocked, Doing, Thread};
 
-/// Who is blocked for less, in nanoseconds, is not told of.
-const HANG_NS: u64 = 1_000_000_000;
-
-/// What does not come, and what usually causes that.
-type Verdict = Option<(String, &'static str)>;
-
-/// What is known from the entries so far.
-#[derive(Debug, Default)]
-pub(super) struct Hangs {
-    threads: Threads,
-    queues: Queues,
-    ids: Ids,
-    /// When processes have ended.
-    ended: BTreeMap<u32, u64>,
-}
+pub(super) use observed::{Around, Hangs};
 
 /// A thread that is blocked, and why.
 #[derive(Clone, Debug)]
@@ -52,25 +37,6 @@ pub(super) struct Hang {
     pub(super) source: Option<Arc<Place>>,
 }
 
-/// What else the explanation needs: the time, names of processes, and requests that wait.
-pub(super) struct Around<'a> {
-    pub(super) t: u64,
-    pub(super) who: &'a dyn Fn(u32) -> String,
-    pub(super) stalled: &'a BTreeMap<u32, Stalled>,
-    /// It is told while it happens: nobody looks entries up.
-    pub(super) is_live: bool,
-}
-
-impl Around<'_> {
-    /// When something was: how long before now, or in a record where it is to be found.
-    fn ago(&self, t: u64) -> String {
-        match self.is_live {
-            true => format!("{} ago", duration(self.t.saturating_sub(t))),
-            false => format!("at {}", seconds(t)),
-        }
-    }
-}
-
 /// What usually causes that a queue pair's send waits.
 fn cause_of(number: u32, around: &Around<'_>) -> &'static str {
     let stalled = around.stalled.get(&number);
@@ -82,16 +48,6 @@ fn times(count: u64, one: &str, many: &str) -> String {
 }
 
 impl Hangs {
-    /// Another entry.
-    pub(super) fn entry(&mut self, entry: &Entry) {
-        self.threads.entry(entry);
-        self.queues.entry(entry);
-        self.ids.entry(entry);
-        if matches!(entry.what, What::ProcessEnded { .. }) {
-            self.ended.insert(entry.process, entry.t);
-        }
-    }
-
     /// How many receives were posted for the peer of a queue pair, how many messages have taken one, and how
     /// many sends wait for more.
     pub(super) fn counts(&self, number: u32) -> String {
@@ -140,12 +96,6 @@ impl Hangs {
         let found: Vec<(Thread, Hang)> = found.collect();
         found.iter().for_each(|(thread, _)| self.threads.told(*thread));
         found.into_iter().map(|(_, hang)| hang).collect()
-    }
-
-    /// Whether a process had not ended a while ago: of one that has just done so the threads are known as
-    /// they were.
-    pub(super) fn lives(&self, process: u32, t: u64) -> bool {
-        self.ended.get(&process).is_none_or(|end| end + HANG_NS > t)
     }
 
     fn why(&self, (process, _): Thread, blocked: &Blocked, around: &Around<'_>) -> Verdict {
@@ -308,11 +258,6 @@ impl Hangs {
                 "reports to cq {other}, too, which has {completions} and was never polled"
             ))
         })
-    }
-
-    /// A thread of a process that does nothing any more.
-    fn idle(&self, process: u32, around: &Around<'_>) -> Option<&Blocked> {
-        self.threads.blocked_since(process, around.t.saturating_sub(HANG_NS / 2))
     }
 
     /// What a queue pair's oldest send waits for, if one does.

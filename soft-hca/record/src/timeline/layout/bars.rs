@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::picture::{Bar, BarKind, Layout, Lifeline};
 use super::rows::Draft;
-use super::{Bar, BarKind, Layout, Lifeline};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, Seen, What};
 use crate::timeline::frame::{Lane, TRACK};

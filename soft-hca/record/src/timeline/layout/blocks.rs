@@ -1,6 +1,6 @@
 //! The blocks of a picture: what is shown, folded and left out.
 
-use super::Kind;
+use super::picture::Kind;
 use crate::correlation::Correlation;
 use crate::correlation::phases::{Phase, Phases};
 use crate::correlation::rounds::{self, Piece};

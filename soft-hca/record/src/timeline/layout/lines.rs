@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
-use super::{Kind, Layout, Line, LineKind, Place};
+use super::picture::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
 use crate::reason::{Lost, Reason, Side};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use soft_hca_verbs::WcStatus;
 
-use super::{Break, Row, Text};
+use super::picture::{Break, Row, Text};
 use crate::correlation::Correlation;
 use crate::entry::{Seen, What};
 use crate::timeline::frame::Frame;

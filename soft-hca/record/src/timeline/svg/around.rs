@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{escape, n, open, panels, unit};
+use super::values::{escape, n, unit};
+use super::{open, panels};
 use crate::correlation::Correlation;
 use crate::timeline::frame::{Frame, Lane};
 use crate::timeline::text::{fit, sans};

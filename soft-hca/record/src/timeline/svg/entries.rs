@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use soft_hca_verbs::WcStatus;
 
-use super::{class_of, escape, n, time_and_unit};
+use super::values::{class_of, escape, n, time_and_unit};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
 use crate::timeline::frame::{Lane, lane};

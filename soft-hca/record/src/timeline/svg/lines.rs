@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{class_of, escape, n};
+use super::values::{class_of, escape, n};
 use crate::timeline::layout::{Bar, BarKind, Break, Layout, Line, LineKind};
 use crate::timeline::text::{fit, sans};
 use crate::words;

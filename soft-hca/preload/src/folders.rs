@@ -11,9 +11,10 @@ use std::sync::MutexGuard;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use crate::aside;
 use crate::client::OfProcess;
 use crate::real;
-use crate::sysfs;
+use crate::sysfs::{self, Moved};
 
 /// What is left to be read of the folders that are open, by their streams' addresses.
 static FOLDERS: OfProcess<BTreeMap<usize, Folder>> = OfProcess::new();
@@ -50,7 +51,7 @@ fn name(entry: &libc::dirent64) -> &[u8] {
 }
 
 /// A stream of a folder was opened, by this path. The caller has both.
-pub(crate) unsafe fn opened(stream: *mut libc::DIR, path: *const c_char) {
+unsafe fn opened(stream: *mut libc::DIR, path: *const c_char) {
     // SAFETY: the caller's path.
     if !unsafe { sysfs::is_in_tree(libc::AT_FDCWD, path) } {
         return;
@@ -76,6 +77,21 @@ fn next(stream: *mut libc::DIR) -> Option<*mut libc::dirent64> {
     folder.next += 1;
     let entry = folder.entries.get_mut(folder.next - 1);
     Some(entry.map_or(ptr::null_mut(), ptr::from_mut))
+}
+
+/// `opendir(3)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: the caller's own path.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller's own call.
+    let stream = unsafe { real::opendir(path) };
+    if !stream.is_null() {
+        // SAFETY: the stream of this path.
+        aside(|| unsafe { opened(stream, path) });
+    }
+    stream
 }
 
 /// `readdir(3)`

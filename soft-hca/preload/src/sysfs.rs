@@ -5,8 +5,6 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::aside;
-use crate::folders;
 use crate::keeping_errno;
 use crate::real;
 
@@ -90,21 +88,6 @@ fn moved_to(root: &[u8], path: &[u8]) -> Option<Moved> {
     place[..root.len()].copy_from_slice(root);
     place[root.len()..len].copy_from_slice(rest);
     Some(Moved(place))
-}
-
-/// `opendir(3)`
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
-    // SAFETY: the caller's own path.
-    let moved = unsafe { moved(path) };
-    let path = moved.as_ref().map_or(path, Moved::as_ptr);
-    // SAFETY: the caller's own call.
-    let stream = unsafe { real::opendir(path) };
-    if !stream.is_null() {
-        // SAFETY: the stream of this path.
-        aside(|| unsafe { folders::opened(stream, path) });
-    }
-    stream
 }
 
 /// `chdir(2)`: a shell's `cd`, as ibstatus has it.

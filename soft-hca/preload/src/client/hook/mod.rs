@@ -18,7 +18,7 @@
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
 
-pub(in crate::client) mod layout;
+mod layer;
 mod poll;
 mod post;
 mod table;
@@ -29,11 +29,12 @@ use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use layout::{Context, ExtendedCq};
+use crate::client::layout::{Context, ExtendedCq};
 use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_send, post_srq_recv};
-use table::Hooked;
+use table::{Hooked, Own};
 
+use crate::client::cq::Queue;
 use crate::client::of_process::OfProcess;
 use crate::client::{memory, strict};
 
@@ -71,30 +72,6 @@ fn context_of(cq: usize, fd: RawFd) -> Option<usize> {
     let is_aligned = (cq | context) % align_of::<ExtendedCq>() == 0;
     let bytes = memory::read(own_fd as u64, size_of::<RawFd>()).ok()?;
     (is_aligned && bytes == fd.to_ne_bytes()).then_some(context)
-}
-
-/// The functions of a context or a queue that are called through ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Own {
-    pub poll_cq: usize,
-    pub start_poll: usize,
-    pub next_poll: usize,
-    pub end_poll: usize,
-    pub post_recv: usize,
-    pub post_srq_recv: usize,
-}
-
-impl Own {
-    /// Of a context, which has no functions of an extended queue: `post_send` has the word of one of these,
-    /// so that all that is known is in one line of the processor's cache.
-    pub(in crate::client) fn with_post_send(self, post_send: usize) -> Self {
-        Self { end_poll: post_send, ..self }
-    }
-
-    /// The context's function.
-    pub(in crate::client) fn post_send(&self) -> usize {
-        self.end_poll
-    }
 }
 
 /// Has `ibv_poll_cq` of a new completion queue pass through here. `own_poll` is the function of its
@@ -135,7 +112,7 @@ fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
     let mut own =
         Own { poll_cq, post_recv, post_srq_recv, ..Own::default() }.with_post_send(post_send);
     if strict::is_on() {
-        own = strict::layer::before_context(own);
+        own = layer::before_context(own);
     }
     if !table::insert(context, Hooked { own, queue: Queue::default() }) {
         return false;
@@ -176,7 +153,7 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     let own = &mut hooked.own;
     [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
     if strict::is_on() {
-        own.start_poll = strict::layer::before_start_poll(own.start_poll);
+        own.start_poll = layer::before_start_poll(own.start_poll);
     }
     if !table::insert(cq, hooked) {
         return false;
@@ -185,31 +162,7 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     is_alone()
 }
 
-/// How many completion events of a queue its program has acknowledged; `cq` is the program's name for it.
-pub(crate) fn events_acknowledged(cq: u64) -> Option<u32> {
-    let place = cq.checked_add(offset_of!(ExtendedCq, comp_events_completed) as u64)?;
-    let bytes = memory::read(place, size_of::<u32>()).ok()?;
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-/// The index in the arena of a completion queue that is watched, by the program's name for it.
-pub(in crate::client) fn index_of(cq: usize) -> Option<u32> {
-    table::find(cq)
-        .map(|hooked| hooked.queue)
-        .filter(|queue| queue.generation != 0)
-        .map(|queue| queue.index)
-}
-
 /// A queue is destroyed.
 pub(crate) fn forget(cq: usize) {
     table::remove(cq);
-}
-
-/// A completion queue as the arena knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queue {
-    /// Index in the arena.
-    pub index: u32,
-    /// Generation of the entry; 0 for none.
-    pub generation: u32,
 }

@@ -3,12 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use super::Queue;
-use super::layout::Wc;
 use super::table::{self, Hooked};
+use crate::client::cq::Queue;
+use crate::client::layout::Wc;
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
-use crate::client::{in_vain, share};
+use crate::client::{forked, in_vain, share};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
@@ -44,7 +44,7 @@ fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
         return;
     }
     let function = if is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
-    if let Some(process) = process::recorded_at(function) {
+    if let Some(process) = forked::recorded_at(function) {
         how(Polled::new(process, queue.index, is_extended), process);
     }
 }

@@ -8,10 +8,11 @@ use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{PostRefused, Posts};
 use soft_hca_core::trace::{self, Site};
 
-use super::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use super::table;
+use crate::client::files::table as descriptors;
+use crate::client::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use crate::client::recorded::{self, Posting};
-use crate::client::{memory, process, receives, site, uverbs};
+use crate::client::{forked, memory, receives, site};
 
 type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
@@ -23,7 +24,7 @@ unsafe fn call(
     function: &'static CStr,
     queue: impl Fn() -> Option<ReceiveQueue>,
 ) -> c_int {
-    let is_recorded = process::recorded_at(function);
+    let is_recorded = forked::recorded_at(function);
     let site = is_recorded.map_or_else(Site::default, |process| site::of_inline(process, function));
     trace::at(site, || {
         let recorded = is_recorded.and_then(|process| Some((process, queue()?)));
@@ -104,7 +105,7 @@ pub(super) unsafe extern "C-unwind" fn post_send(
     let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
     // SAFETY: the function that was in the place of this one.
     let own = unsafe { std::mem::transmute::<usize, Post>(hooked.own.post_send()) };
-    let site = match process::recorded_at(c"ibv_post_send") {
+    let site = match forked::recorded_at(c"ibv_post_send") {
         Some(process) => site::of_inline(process, c"ibv_post_send"),
         None => Site::default(),
     };
@@ -161,7 +162,7 @@ pub(super) unsafe extern "C-unwind" fn post_srq_recv(
         let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
         // SAFETY: a context lives as long as its queues.
         let fd = unsafe { (**context).cmd_fd };
-        uverbs::srq_index(fd, *handle).map(ReceiveQueue::Shared)
+        descriptors::srq_index(fd, *handle).map(ReceiveQueue::Shared)
     };
     // SAFETY: the function that was in the place of this one, and the caller's own call.
     unsafe { call(hooked.own.post_srq_recv, [srq, first, bad], c"ibv_post_srq_recv", queue) }

@@ -4,14 +4,37 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
-use super::{Own, Queue};
-
+use crate::client::cq::Queue;
 use crate::client::of_process::OfProcess;
 
 /// Addresses that are known at most.
 const ENTRIES: usize = 16384;
 /// How far an entry may lie behind the one that its address leads to.
 const PROBES: usize = 8;
+
+/// The functions of a context or a queue that are called through ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Own {
+    pub poll_cq: usize,
+    pub start_poll: usize,
+    pub next_poll: usize,
+    pub end_poll: usize,
+    pub post_recv: usize,
+    pub post_srq_recv: usize,
+}
+
+impl Own {
+    /// Of a context, which has no functions of an extended queue: `post_send` has the word of one of these,
+    /// so that all that is known is in one line of the processor's cache.
+    pub(super) fn with_post_send(self, post_send: usize) -> Self {
+        Self { end_poll: post_send, ..self }
+    }
+
+    /// The context's function.
+    pub(super) fn post_send(&self) -> usize {
+        self.end_poll
+    }
+}
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +106,14 @@ pub(super) fn find(key: usize) -> Option<Hooked> {
             generation: entry.generation.load(Relaxed),
         },
     })
+}
+
+/// The index in the arena of a completion queue that is watched, by the program's name for it.
+pub(super) fn index_of(cq: usize) -> Option<u32> {
+    find(cq)
+        .map(|hooked| hooked.queue)
+        .filter(|queue| queue.generation != 0)
+        .map(|queue| queue.index)
 }
 
 /// Remembers an address, in the place of what was known of it. False if there is no room.

@@ -5,15 +5,15 @@
 //! | file | what |
 //! | --- | --- |
 //! | `depth` | how many requests are in a queue, going by what was posted and polled |
-//! | `layer` | the functions between ours and the provider's that refuse what is too much, and poll late |
 //! | `late` | which polls find nothing yet |
+//!
+//! The functions between ours and the provider's that ask here are in `hook::layer`.
 //!
 //! Whether a program is run so is decided once, before its first object is there. Otherwise nothing of this
 //! is on any way.
 
 pub(super) mod depth;
 pub(super) mod late;
-pub(super) mod layer;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

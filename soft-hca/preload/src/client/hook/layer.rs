@@ -1,4 +1,4 @@
-//! The functions between ours and the provider's: they stand where ours look for the provider's.
+//! `--strict`: the functions between ours and the provider's: they stand where ours look for the provider's.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use zerocopy::FromBytes;
 
-use super::depth::{Polled, Receives, Send, depths};
-use super::late;
-use crate::client::hook::layout::{Qp, RecvWr, SendWr, Srq, Wc};
-use crate::client::hook::{self, Own};
-use crate::client::{memory, process, uverbs};
+use super::table::{self, Own};
+use crate::client::files::table as descriptors;
+use crate::client::layout::{Qp, RecvWr, SendWr, Srq, Wc};
+use crate::client::strict::depth::{Polled, Receives, Send, depths};
+use crate::client::strict::{self, late};
+use crate::client::{memory, process};
 use soft_hca_core::uapi::verbs::{send_flag, state};
 
 type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
@@ -36,7 +37,7 @@ static BELOW: Below = Below {
 };
 
 /// Puts this layer before a context's functions.
-pub(in crate::client) fn before_context(own: Own) -> Own {
+pub(super) fn before_context(own: Own) -> Own {
     BELOW.poll_cq.store(own.poll_cq, Release);
     BELOW.post_send.store(own.post_send(), Release);
     BELOW.post_recv.store(own.post_recv, Release);
@@ -51,14 +52,14 @@ pub(in crate::client) fn before_context(own: Own) -> Own {
 }
 
 /// Puts this layer before an extended queue's function.
-pub(in crate::client) fn before_start_poll(own: usize) -> usize {
+pub(super) fn before_start_poll(own: usize) -> usize {
     BELOW.start_poll.store(own, Release);
     start_poll as *const () as usize
 }
 
 /// The index of a completion queue of the program's, if a poll of it finds nothing yet.
 fn index_and_lateness(cq: *mut c_void) -> (Option<u32>, bool) {
-    let index = hook::index_of(cq as usize);
+    let index = table::index_of(cq as usize);
     let process = process::current();
     let is_late =
         process.zip(index).is_some_and(|(process, index)| late::is_late(&process.arena, index));
@@ -218,7 +219,7 @@ unsafe extern "C-unwind" fn post_recv(
     let may_receive = |process: &process::Process| {
         process.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) >= state::RTR)
     };
-    if let Some(seed) = super::seed().filter(|_| process::current().is_some_and(may_receive)) {
+    if let Some(seed) = strict::seed().filter(|_| process::current().is_some_and(may_receive)) {
         late::before_receive(seed);
     }
     // SAFETY: the caller's own call.
@@ -235,7 +236,7 @@ unsafe extern "C-unwind" fn post_srq_recv(
     let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
     // SAFETY: a context lives as long as its queues.
     let fd = unsafe { (**context).cmd_fd };
-    let queue = uverbs::srq_index(fd, *handle).map(Receives::Shared);
+    let queue = descriptors::srq_index(fd, *handle).map(Receives::Shared);
     // SAFETY: the caller's own call.
     unsafe { post_receives(&BELOW.post_srq_recv, [srq, first, bad], queue) }
 }

@@ -42,17 +42,18 @@ impl UverbsFile {
             Some(Created::Channel(id)) => {
                 let tokens = Arc::new(system::hide(fds.pop().ok_or(Errno::EIO)?));
                 let ChannelId { index, generation } = id;
+                let line = self.lines.with_room()?;
+                // A channel that is dropped takes the lock that the caller has: from here on nothing fails.
+                let fd = tokens::for_program([tokens.as_fd(), line.as_fd()], true, false)?;
                 self.process.env.remember_channel(index, generation, Arc::clone(&tokens));
                 let channel = Channel {
                     id,
                     connection: Arc::downgrade(&self.connection),
                     process: self.process,
-                    line: self.lines.with_room()?,
+                    line,
                     tokens,
                     queues: Mutex::default(),
                 };
-                let sources = [channel.tokens.as_fd(), channel.line.as_fd()];
-                let fd = tokens::for_program(sources, true, false)?;
                 table::insert(fd, Entry::Channel(Arc::new(channel)));
                 answer.bytes = answer::CreateCompChannel { fd }.to_bytes();
             }

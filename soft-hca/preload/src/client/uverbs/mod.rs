@@ -208,7 +208,12 @@ impl UverbsFile {
             };
             self.settle_all();
             traced.unacknowledged = self.unacknowledged(command);
-            let unused = self.note(fd, command, &mut answer, fds, channel.as_ref())?;
+            let noted = self.note(fd, command, &mut answer, fds, channel.as_ref());
+            if let (Err(_), Some(Created::Channel(id))) = (&noted, answer.created) {
+                // The program gets no descriptor for it. A daemon that has gone has nothing to free.
+                let _ = connection.send(&Request::CloseChannel(id).encode(), &[]);
+            }
+            let unused = noted?;
             if command.number == command::MODIFY_QP {
                 share::borrow_sockets(&connection);
             }

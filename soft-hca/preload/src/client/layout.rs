@@ -4,17 +4,19 @@ use std::ffi::{c_int, c_void};
 
 use zerocopy::FromBytes;
 
+use crate::client::functions::{EndPoll, NextPoll, PollCq, Post, Slot, StartPoll};
+
 /// `struct ibv_context`: of its functions only those that are replaced have names here.
 #[repr(C)]
 pub(crate) struct Context {
     device: *mut c_void,
     before: [usize; 11],
-    pub poll_cq: usize,
+    pub poll_cq: Slot<PollCq>,
     queues: [usize; 8],
-    pub post_srq_recv: usize,
+    pub post_srq_recv: Slot<Post>,
     sending: [usize; 4],
-    pub post_send: usize,
-    pub post_recv: usize,
+    pub post_send: Slot<Post>,
+    pub post_recv: Slot<Post>,
     behind: [usize; 5],
     pub cmd_fd: c_int,
 }
@@ -59,9 +61,9 @@ pub(crate) struct ExtendedCq {
     comp_mask: u32,
     status: u32,
     wr_id: u64,
-    pub start_poll: usize,
-    pub next_poll: usize,
-    pub end_poll: usize,
+    pub start_poll: Slot<StartPoll>,
+    pub next_poll: Slot<NextPoll>,
+    pub end_poll: Slot<EndPoll>,
 }
 
 /// `struct ibv_send_wr`, up to the union of which RDMA and atomic operations have the remote address first.

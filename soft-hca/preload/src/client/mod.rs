@@ -24,7 +24,7 @@
 //! | `doorbell` | the short way from a doorbell to a queue pair |
 //! | `lifeline`, `daemon` | connections to the daemon |
 //! | `loaded` | libraries of the process |
-//! | `cq`, `layout` | completion queues, and structures of `verbs.h` |
+//! | `cq`, `layout`, `functions` | completion queues, and structures and functions of `verbs.h` |
 //! | `memory` | the program's memory, by addresses that may be wrong |
 //! | `notes`, `stderr`, `outcome` | notes for `soft-hca doctor`, lines for people, outcomes of calls |
 //! | `cancel`, `identity`, `memory_owner`, `of_process` | threads that are cancelled, children of `fork` and `vfork` |
@@ -43,6 +43,7 @@ mod env;
 mod files;
 mod forked;
 mod forks;
+mod functions;
 mod hook;
 mod identity;
 mod in_vain;

@@ -1,7 +1,7 @@
 //! An opened uverbs device.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use soft_hca_core::engine::CqSet;
@@ -11,6 +11,7 @@ use crate::client::files::handles::Handles;
 use crate::client::files::on_demand::OnDemand;
 use crate::client::files::regions::Regions;
 use crate::client::files::tokens::Lines;
+use crate::client::functions::{PollCq, Slot};
 use crate::client::process::{Opened, Process};
 
 /// An opened uverbs device: the daemon has its objects, this knows the way to them.
@@ -34,7 +35,7 @@ pub(crate) struct UverbsFile {
     pub(crate) own_cqs: RwLock<CqSet>,
     pub(crate) on_demand: RwLock<OnDemand>,
     /// The function of the context by which queues are polled, once that is hooked.
-    pub(crate) own_poll: AtomicUsize,
+    pub(crate) own_poll: Slot<PollCq>,
 }
 
 impl UverbsFile {
@@ -52,7 +53,7 @@ impl UverbsFile {
             handles: Handles::default(),
             own_cqs: RwLock::default(),
             on_demand: RwLock::default(),
-            own_poll: AtomicUsize::new(0),
+            own_poll: Slot::empty(),
         };
         (file, arena_fd)
     }

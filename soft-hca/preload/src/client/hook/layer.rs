@@ -2,59 +2,54 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use zerocopy::FromBytes;
 
-use super::table::{self, Own};
+use super::table;
 use crate::client::files::table as descriptors;
+use crate::client::functions::{Functions, PollCq, Post, Slot, StartPoll};
 use crate::client::layout::{Qp, RecvWr, SendWr, Srq, Wc};
 use crate::client::strict::depth::{Polled, Receives, Send, depths};
 use crate::client::strict::{self, late};
 use crate::client::{memory, process};
 use soft_hca_core::uapi::verbs::{send_flag, state};
 
-type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
-type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
-type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
-
 /// The functions below this layer: the provider's, which are the same for all of its contexts.
 struct Below {
-    poll_cq: AtomicUsize,
-    start_poll: AtomicUsize,
-    post_send: AtomicUsize,
-    post_recv: AtomicUsize,
-    post_srq_recv: AtomicUsize,
+    poll_cq: Slot<PollCq>,
+    start_poll: Slot<StartPoll>,
+    post_send: Slot<Post>,
+    post_recv: Slot<Post>,
+    post_srq_recv: Slot<Post>,
 }
 
 static BELOW: Below = Below {
-    poll_cq: AtomicUsize::new(0),
-    start_poll: AtomicUsize::new(0),
-    post_send: AtomicUsize::new(0),
-    post_recv: AtomicUsize::new(0),
-    post_srq_recv: AtomicUsize::new(0),
+    poll_cq: Slot::empty(),
+    start_poll: Slot::empty(),
+    post_send: Slot::empty(),
+    post_recv: Slot::empty(),
+    post_srq_recv: Slot::empty(),
 };
 
 /// Puts this layer before a context's functions.
-pub(super) fn before_context(own: Own) -> Own {
-    BELOW.poll_cq.store(own.poll_cq, Release);
-    BELOW.post_send.store(own.post_send(), Release);
+pub(super) fn before_context(own: Functions) -> Functions {
+    BELOW.poll_cq.store(Some(own.poll_cq), Release);
+    BELOW.post_send.store(own.post_send, Release);
     BELOW.post_recv.store(own.post_recv, Release);
     BELOW.post_srq_recv.store(own.post_srq_recv, Release);
-    let own = Own {
-        poll_cq: poll_cq as *const () as usize,
-        post_recv: post_recv as *const () as usize,
-        post_srq_recv: post_srq_recv as *const () as usize,
-        ..own
-    };
-    own.with_post_send(post_send as *const () as usize)
+    Functions {
+        poll_cq,
+        post_send: own.post_send.map(|_| post_send as Post),
+        post_recv: own.post_recv.map(|_| post_recv as Post),
+        post_srq_recv: own.post_srq_recv.map(|_| post_srq_recv as Post),
+    }
 }
 
 /// Puts this layer before an extended queue's function.
-pub(super) fn before_start_poll(own: usize) -> usize {
-    BELOW.start_poll.store(own, Release);
-    start_poll as *const () as usize
+pub(super) fn before_start_poll(own: StartPoll) -> StartPoll {
+    BELOW.start_poll.store(Some(own), Release);
+    start_poll
 }
 
 /// The index of a completion queue of the program's, if a poll of it finds nothing yet.
@@ -72,8 +67,7 @@ unsafe extern "C-unwind" fn poll_cq(cq: *mut c_void, count: c_int, wc: *mut c_vo
     if is_late {
         return 0;
     }
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, PollCq>(BELOW.poll_cq.load(Acquire)) };
+    let Some(own) = BELOW.poll_cq.load(Acquire) else { return -1 };
     // SAFETY: the caller's own call.
     let found = unsafe { own(cq, count, wc) };
     let Some(index) = index.filter(|_| found > 0) else { return found };
@@ -98,8 +92,7 @@ unsafe extern "C-unwind" fn start_poll(cq: *mut c_void, attributes: *mut c_void)
     if is_late {
         return libc::ENOENT;
     }
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, StartPoll>(BELOW.start_poll.load(Acquire)) };
+    let Some(own) = BELOW.start_poll.load(Acquire) else { return libc::EINVAL };
     // SAFETY: the caller's own call.
     let error = unsafe { own(cq, attributes) };
     if let Some(index) = index.filter(|_| error == 0) {
@@ -129,13 +122,12 @@ fn requests(first: *mut c_void) -> Vec<u64> {
 /// # Safety
 /// The call is the caller's own, with `list` its requests.
 unsafe fn post(
-    own: &AtomicUsize,
+    own: &Slot<Post>,
     [to, first, bad]: [*mut c_void; 3],
     list: &[u64],
     count: usize,
 ) -> (c_int, usize) {
-    // SAFETY: the function that was in the place of ours.
-    let own = unsafe { std::mem::transmute::<usize, Post>(own.load(Acquire)) };
+    let Some(own) = own.load(Acquire) else { return (libc::EINVAL, 0) };
     let refuse = |at: u64| {
         // SAFETY: the caller's own place for an address.
         if let Some(bad) = unsafe { bad.cast::<u64>().as_mut() } {
@@ -192,7 +184,7 @@ unsafe extern "C-unwind" fn post_send(
 }
 
 unsafe fn post_receives(
-    own: &AtomicUsize,
+    own: &Slot<Post>,
     call: [*mut c_void; 3],
     queue: Option<Receives>,
 ) -> c_int {

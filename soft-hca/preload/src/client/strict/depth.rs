@@ -102,8 +102,12 @@ impl Depths {
         self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.asked)
     }
 
+    /// A queue pair is gone. Completions of it may be polled still, and give back the receives of a shared queue: one
+    /// with such a queue is remembered until another one has its number.
     pub(crate) fn forget(&mut self, qpn: u32) {
-        self.queue_pairs.remove(&qpn);
+        if self.asked(qpn).is_some_and(|asked| asked.srq.is_none()) {
+            self.queue_pairs.remove(&qpn);
+        }
     }
 
     /// A queue pair is in RESET: its queues are empty.
@@ -256,6 +260,17 @@ mod tests {
         assert_eq!(depths.post_receives(shared, 9), 1);
         depths.resize_shared(5, 5);
         assert_eq!(depths.post_receives(shared, 9), 2);
+    }
+
+    #[test]
+    fn receives_of_a_shared_queue_come_back_after_the_queue_pair_has_gone() {
+        let mut depths = depths(1);
+        depths.begin_shared(6, 2);
+        depths.begin(QPN, Asked { srq: Some(6), ..Asked::default() });
+        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 2);
+        depths.forget(QPN);
+        depths.polled(polled(1, true));
+        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 1);
     }
 
     #[test]

@@ -61,6 +61,20 @@ impl Process {
     }
 }
 
+/// A process that has joined a fabric of which there is only the arena, for tests of what it has.
+#[cfg(test)]
+pub(crate) fn in_memory() -> &'static Process {
+    let arena = Arc::new(Mapping::create().expect("memory for an arena"));
+    Box::leak(Box::new(Process {
+        identity: Identity::new(),
+        index: 0,
+        env: ClientEnv::new(Arc::clone(&arena), 0, None),
+        arena,
+        copier: LocalCopier::default(),
+        _helper: None,
+    }))
+}
+
 /// The word that a peer reads to know that it has reached the right process.
 static NONCE: AtomicU64 = AtomicU64::new(0);
 

@@ -22,6 +22,8 @@ mod layer;
 mod poll;
 mod post;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};

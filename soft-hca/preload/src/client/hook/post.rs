@@ -32,7 +32,7 @@ unsafe fn call(
             receives::posts(process, queue, first as u64);
             Posting::begin(process, queue)
         });
-        // SAFETY: the caller's own call.
+        // SAFETY: the provider's function, which gets what the program has given to ours.
         let error = unsafe { own(to, first, bad) };
         if let Some(posting) = posting {
             posting.end();
@@ -41,7 +41,7 @@ unsafe fn call(
             receives::forget(process, queue);
         }
         if error != 0 && recorded::is_on() {
-            // SAFETY: the caller's own call.
+            // SAFETY: `bad` is null, or the program's variable for an address.
             let request = memory::read_as::<RecvWr>(unsafe { refused(first, bad) });
             if let (Some(request), Some(queue)) = (request, queue()) {
                 let (posts, number) = match queue {
@@ -117,12 +117,12 @@ pub(super) unsafe extern "C-unwind" fn post_send(
         None => Site::default(),
     };
     trace::at(site, || {
-        // SAFETY: the caller's own call.
+        // SAFETY: the provider's function, which gets what the program has given to ours.
         let error = unsafe { own(qp, first, bad) };
         if error != 0 && recorded::is_on() {
-            // SAFETY: the caller's own call.
+            // SAFETY: `bad` is null, or the program's variable for an address.
             if let Some(request) = memory::read_as::<SendWr>(unsafe { refused(first, bad) }) {
-                // SAFETY: the program's own queue pair.
+                // SAFETY: the program gives a queue pair of its own, and may not destroy it during the call.
                 let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
                 recorded::post_refused(PostRefused {
                     wr_id: request.wr_id,
@@ -153,7 +153,7 @@ pub(super) unsafe extern "C-unwind" fn post_recv(
     let Some(own) = own else { return libc::EINVAL };
     // SAFETY: the program's own queue pair, which it may not destroy during the call.
     let queue = || Some(ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num }));
-    // SAFETY: the function that was in the place of this one, and the caller's own call.
+    // SAFETY: the provider's function, which gets what the program has given to this one.
     unsafe { call(own, [qp, first, bad], c"ibv_post_recv", queue) }
 }
 
@@ -173,6 +173,6 @@ pub(super) unsafe extern "C-unwind" fn post_srq_recv(
         let fd = unsafe { (**context).cmd_fd };
         descriptors::srq_index(fd, *handle).map(ReceiveQueue::Shared)
     };
-    // SAFETY: the function that was in the place of this one, and the caller's own call.
+    // SAFETY: the provider's function, which gets what the program has given to this one.
     unsafe { call(own, [srq, first, bad], c"ibv_post_srq_recv", queue) }
 }

@@ -5,6 +5,8 @@
 //! | `changes` | what a command has changed |
 
 mod changes;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::Ordering::AcqRel;

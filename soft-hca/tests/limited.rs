@@ -76,6 +76,17 @@ fn a_daemon_that_cannot_serve_ends() {
     }
 }
 
+/// A completion channel takes descriptors of the program's: without one, there is none, and no trace of it.
+#[test]
+fn channels_of_a_program_with_few_descriptors() {
+    let place = Place::new("limited-channels");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/limited/channel.c");
+    let Some(program) = compile(&place, source, &["ibverbs"]) else { return };
+    let output = place.start(&program).succeed();
+    assert_has(&output, &["0 left: refused", "9 left: made", "some at the end"]);
+    place.assert_gone();
+}
+
 /// A program that becomes a daemon closes all descriptors that it does not know before it opens the device.
 #[test]
 fn a_program_that_closes_all_descriptors_finds_its_device() {

@@ -32,6 +32,6 @@ pub unsafe extern "C-unwind" fn rdma_ack_cm_event(event: *mut c_void) -> c_int {
     type Function = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
     // SAFETY: the symbol is this function of the library.
     let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { function(event) }
 }

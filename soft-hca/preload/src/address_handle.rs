@@ -41,6 +41,6 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
     }
     // SAFETY: the symbol is this function of libibverbs.
     let real = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real(context, attr, eth_mac, vid) }
 }

@@ -15,14 +15,14 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         return 0;
     }
     if !client::ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::close(fd) };
     }
     aside(|| {
         let closed = client::close(fd);
         // First the descriptor and then the file, as in the kernel: what another thread still does
         // with the number meanwhile is EBADF.
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         let ret = unsafe { real::close(fd) };
         drop(closed);
         ret
@@ -39,7 +39,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     for range in keeping_errno(|| client::keep_out_of(first, last)) {
         // The kernel refuses a range that the caller has got wrong.
         if ret == 0 && (!range.is_empty() || first > last) {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             ret = unsafe { real::close_range(*range.start(), *range.end(), flags) };
         }
     }
@@ -75,7 +75,7 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
 /// `dup(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     duplicated(fd, unsafe { real::dup(fd) })
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     keeping_errno(|| client::make_room(new));
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     duplicated(old, unsafe { real::dup2(old, new) })
 }
 
@@ -91,14 +91,14 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     keeping_errno(|| client::make_room(new));
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     duplicated(old, unsafe { real::dup3(old, new, flags) })
 }
 
 /// `fcntl(2)`. The argument is not always there; reading it then does no harm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, arg: c_ulong) -> c_int {
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     let ret = unsafe { real::fcntl(fd, command, arg) };
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         return duplicated(fd, ret);
@@ -109,7 +109,7 @@ pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, arg: c_ulong) -
 /// `fcntl64(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, arg: c_ulong) -> c_int {
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     let ret = unsafe { real::fcntl64(fd, command, arg) };
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         return duplicated(fd, ret);

@@ -73,7 +73,7 @@ unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize {
     if !client::ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::read(fd, buffer, bytes) };
     }
     // SAFETY: the caller gives a buffer of this size; our events are short.
@@ -86,7 +86,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: usize) -> isize {
     if !client::ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::write(fd, buffer, bytes) };
     }
     // SAFETY: the caller gives a buffer of this size.
@@ -106,6 +106,6 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong)
     if client::ours(fd) && request == RDMA_VERBS_IOCTL {
         return aside(|| client::ioctl(fd, arg)).map_or_else(fail, |()| 0);
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::ioctl(fd, request, arg) }
 }

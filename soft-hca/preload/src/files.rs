@@ -50,13 +50,13 @@ macro_rules! open_functions {
         /// reading it otherwise does no harm.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { sysfs::moved(path) };
             let path = moved.as_ref().map_or(path, Moved::as_ptr);
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 None => unsafe { open_other(libc::AT_FDCWD, path, flags, |flags| real::open(path, flags, mode)) },
             }
         }
@@ -70,13 +70,13 @@ macro_rules! openat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { sysfs::moved(path) };
             let path = moved.as_ref().map_or(path, Moved::as_ptr);
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             match unsafe { device_of(path) } {
                 Some(device) => open_device(device, flags),
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 None => unsafe { open_other(dir, path, flags, |flags| real::openat(dir, path, flags, mode)) },
             }
         }
@@ -90,7 +90,7 @@ macro_rules! fortified_open_functions {
         /// What `open` without a mode becomes in hardened programs.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { open(path, flags, 0) }
         }
     )* };
@@ -125,14 +125,14 @@ macro_rules! stat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, stat: *mut libc::stat) -> c_int {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { sysfs::moved(path) };
             let path = moved.as_ref().map_or(path, Moved::as_ptr);
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             match unsafe { device_of(path) } {
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 Some(device) => unsafe { stat_device(device, stat) },
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 None => unsafe { real::$real(path, stat) },
             }
         }
@@ -151,7 +151,7 @@ macro_rules! old_stat_functions {
         /// What `stat` was in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, path: *const c_char, buffer: *mut libc::stat) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { $new(path, buffer) }
         }
     )* };
@@ -169,7 +169,7 @@ macro_rules! fstat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, stat: *mut libc::stat) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             let ret = unsafe { real::fstat(fd, stat) };
             if ret == 0 && client::ours(fd) {
                 if let Some(device) = client::device(fd) {
@@ -189,7 +189,7 @@ macro_rules! old_fstat_functions {
         /// What `fstat` was in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, fd: c_int, buffer: *mut libc::stat) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { fstat(fd, buffer) }
         }
     )* };
@@ -200,13 +200,13 @@ old_fstat_functions!(__fxstat __fxstat64);
 /// `access(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn access(path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let moved = unsafe { sysfs::moved(path) };
     let path = moved.as_ref().map_or(path, Moved::as_ptr);
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     match unsafe { device_of(path) } {
         Some(_) if mode & libc::X_OK == 0 => 0,
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         _ => unsafe { real::access(path, mode) },
     }
 }
@@ -216,21 +216,21 @@ macro_rules! fstatat_functions {
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { sysfs::moved(path) };
             let path = moved.as_ref().map_or(path, Moved::as_ptr);
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             match unsafe { device_of(path) } {
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 Some(device) => return unsafe { stat_device(device, stat) },
-                // SAFETY: the caller's own path.
+                // SAFETY: the caller gives null or a C string, as this function's contract wants it.
                 None if unsafe { is_own(dir, path, flags) } => {
-                    // SAFETY: the caller's own call.
+                    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                     return unsafe { fstat(dir, stat) };
                 }
                 None => {}
             }
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { real::fstatat(dir, path, stat, flags) }
         }
     )* };
@@ -243,7 +243,7 @@ macro_rules! old_fstatat_functions {
         /// What `fstatat` was in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, dir: c_int, path: *const c_char, buffer: *mut libc::stat, flags: c_int) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { fstatat(dir, path, buffer, flags) }
         }
     )* };
@@ -267,17 +267,17 @@ pub unsafe extern "C-unwind" fn statx(
     mask: c_uint,
     buffer: *mut libc::statx,
 ) -> c_int {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let moved = unsafe { sysfs::moved(path) };
     let path = moved.as_ref().map_or(path, Moved::as_ptr);
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let device = match unsafe { device_of(path) } {
-        // SAFETY: the caller's own path.
+        // SAFETY: the caller gives null or a C string, as this function's contract wants it.
         None if unsafe { is_own(dir, path, flags) } => client::device(dir),
         device => device,
     };
     let Some(device) = device else {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::statx(dir, path, flags, mask, buffer) };
     };
     // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
@@ -299,13 +299,13 @@ pub unsafe extern "C-unwind" fn faccessat(
     mode: c_int,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let moved = unsafe { sysfs::moved(path) };
     let path = moved.as_ref().map_or(path, Moved::as_ptr);
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     match unsafe { device_of(path) } {
         Some(_) if mode & libc::X_OK == 0 => 0,
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         _ => unsafe { real::faccessat(dir, path, mode, flags) },
     }
 }

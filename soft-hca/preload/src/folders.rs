@@ -11,9 +11,10 @@ use std::sync::MutexGuard;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use crate::aside;
 use crate::client::OfProcess;
 use crate::real;
-use crate::sysfs;
+use crate::sysfs::{self, Moved};
 
 /// What is left to be read of the folders that are open, by their streams' addresses.
 static FOLDERS: OfProcess<BTreeMap<usize, Folder>> = OfProcess::new();
@@ -50,7 +51,7 @@ fn name(entry: &libc::dirent64) -> &[u8] {
 }
 
 /// A stream of a folder was opened, by this path. The caller has both.
-pub(crate) unsafe fn opened(stream: *mut libc::DIR, path: *const c_char) {
+unsafe fn opened(stream: *mut libc::DIR, path: *const c_char) {
     // SAFETY: the caller's path.
     if !unsafe { sysfs::is_in_tree(libc::AT_FDCWD, path) } {
         return;
@@ -78,18 +79,33 @@ fn next(stream: *mut libc::DIR) -> Option<*mut libc::dirent64> {
     Some(entry.map_or(ptr::null_mut(), ptr::from_mut))
 }
 
+/// `opendir(3)`
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    let stream = unsafe { real::opendir(path) };
+    if !stream.is_null() {
+        // SAFETY: the stream of this path.
+        aside(|| unsafe { opened(stream, path) });
+    }
+    stream
+}
+
 /// `readdir(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readdir(stream: *mut libc::DIR) -> *mut libc::dirent {
     // On 64-bit systems the two entries are the same.
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { readdir64(stream) }.cast()
 }
 
 /// `readdir64(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readdir64(stream: *mut libc::DIR) -> *mut libc::dirent64 {
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     next(stream).unwrap_or_else(|| unsafe { real::readdir64(stream) })
 }
 
@@ -99,7 +115,7 @@ pub unsafe extern "C-unwind" fn rewinddir(stream: *mut libc::DIR) {
     if COUNT.load(Acquire) != 0 {
         folders().entry(stream.addr()).and_modify(|folder| folder.next = 0);
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::rewinddir(stream) };
 }
 
@@ -109,6 +125,6 @@ pub unsafe extern "C-unwind" fn closedir(stream: *mut libc::DIR) -> c_int {
     if COUNT.load(Acquire) != 0 && folders().remove(&stream.addr()).is_some() {
         COUNT.fetch_sub(1, AcqRel);
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::closedir(stream) }
 }

@@ -3,6 +3,25 @@
 //!
 //! Blocking happens here and nowhere else, in functions that hold nothing at that moment: a
 //! program may cancel a thread that waits (`pthread_cancel`), which ends these functions midway.
+//!
+//! From the outside in:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `start`, `exit` | the begin and the end of a process |
+//! | `netlink` | `socket` and `send` of netlink's RDMA family |
+//! | `events` | `read`, `write`, `ioctl`: commands and events |
+//! | `files` | `open`, `stat` and their kin: device files that are not there |
+//! | `descriptors` | `close`, `dup` and their kin: how long a device file stays open |
+//! | `folders`, `links` | folders and links of the tree that stands for `/sys` |
+//! | `sysfs` | paths of that tree |
+//! | `acknowledge`, `address_handle` | functions of librdmacm and libibverbs |
+//! | `signals` | a program's handlers for faults |
+//! | `faults` | what the library that has calls fail tells |
+//! | `client` | what stands behind the descriptors |
+//! | `real` | the C library's own functions |
+//!
+//! A module uses those below it.
 #![allow(unsafe_code, reason = "functions that C programs call")]
 #![allow(
     clippy::missing_safety_doc,

@@ -16,10 +16,10 @@ macro_rules! by_path {
         pub unsafe extern "C-unwind" fn $name(
             $($before: $early,)? path: *const c_char, $($after: $late),*
         ) -> isize {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { sysfs::moved(path) };
             let path = moved.as_ref().map_or(path, Moved::as_ptr);
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { real::$name($($before,)? path, $($after),*) }
         }
     )* };
@@ -71,9 +71,9 @@ fn seen(root: &[u8], place: Room) -> Room {
 /// `realpath(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn realpath(path: *const c_char, room: *mut c_char) -> *mut c_char {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let Some(moved) = (unsafe { sysfs::moved(path) }) else {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::realpath(path, room) };
     };
     let Some(sys) = sysfs::root() else { return ptr::null_mut() };
@@ -97,12 +97,12 @@ pub unsafe extern "C-unwind" fn __realpath_chk(
     room: *mut c_char,
     bytes: usize,
 ) -> *mut c_char {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     if unsafe { sysfs::moved(path) }.is_some() && bytes >= size_of::<Room>() {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { realpath(path, room) };
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::__realpath_chk(path, room, bytes) }
 }
 

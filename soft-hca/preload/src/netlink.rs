@@ -18,7 +18,7 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
     if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA {
         return aside(|| client::socket(kind)).unwrap_or_else(fail);
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::socket(domain, kind, protocol) }
 }
 
@@ -35,10 +35,10 @@ pub unsafe extern "C-unwind" fn send(
     flags: c_int,
 ) -> isize {
     if is_ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { write(fd, buffer, bytes) };
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::send(fd, buffer, bytes, flags) }
 }
 
@@ -53,10 +53,10 @@ pub unsafe extern "C-unwind" fn sendto(
     length: libc::socklen_t,
 ) -> isize {
     if is_ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { write(fd, buffer, bytes) };
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::sendto(fd, buffer, bytes, flags, address, length) }
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
     flags: c_int,
 ) -> isize {
     if !is_ours(fd) {
-        // SAFETY: the caller's own call.
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::sendmsg(fd, message, flags) };
     }
     if message.is_null() {

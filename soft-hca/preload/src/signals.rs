@@ -15,7 +15,7 @@ macro_rules! sigaction_functions {
         pub unsafe extern "C-unwind" fn $name(
             signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction,
         ) -> c_int {
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { engine::set_action(signal, new, old) }
         }
     )* };
@@ -44,10 +44,10 @@ macro_rules! signal_functions {
             signal: c_int, handler: libc::sighandler_t,
         ) -> libc::sighandler_t {
             if engine::is_guarded_signal(signal) {
-                // SAFETY: the caller's own call.
+                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
                 return unsafe { set(signal, handler, $flags) };
             }
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { real::$real(signal, handler) }
         }
     )* };

@@ -5,8 +5,6 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::aside;
-use crate::folders;
 use crate::keeping_errno;
 use crate::real;
 
@@ -92,27 +90,12 @@ fn moved_to(root: &[u8], path: &[u8]) -> Option<Moved> {
     Some(Moved(place))
 }
 
-/// `opendir(3)`
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
-    // SAFETY: the caller's own path.
-    let moved = unsafe { moved(path) };
-    let path = moved.as_ref().map_or(path, Moved::as_ptr);
-    // SAFETY: the caller's own call.
-    let stream = unsafe { real::opendir(path) };
-    if !stream.is_null() {
-        // SAFETY: the stream of this path.
-        aside(|| unsafe { folders::opened(stream, path) });
-    }
-    stream
-}
-
 /// `chdir(2)`: a shell's `cd`, as ibstatus has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn chdir(path: *const c_char) -> c_int {
-    // SAFETY: the caller's own path.
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
     let moved = unsafe { moved(path) };
-    // SAFETY: the caller's own call.
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::chdir(moved.as_ref().map_or(path, Moved::as_ptr)) }
 }
 
@@ -127,9 +110,9 @@ macro_rules! scandir_functions {
             filter: *const c_void,
             compare: *const c_void,
         ) -> c_int {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { moved(path) };
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { real::$name(moved.as_ref().map_or(path, Moved::as_ptr), list, filter, compare) }
         }
     )* };
@@ -142,9 +125,9 @@ macro_rules! fopen_functions {
         #[doc = concat!("`", stringify!($name), "(3)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-            // SAFETY: the caller's own path.
+            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
             let moved = unsafe { moved(path) };
-            // SAFETY: the caller's own call.
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
             unsafe { real::$name(moved.as_ref().map_or(path, Moved::as_ptr), mode) }
         }
     )* };

@@ -16,10 +16,10 @@ use soft_hca_core::uapi::uverbs::answer::AsyncEventDesc;
 use soft_hca_core::uapi::verbs::event as asynchronous;
 use zerocopy::FromBytes;
 
-use crate::client::channel::CqInfo;
-use crate::client::hook::layout::{Qp, Srq};
+use crate::client::cq::CqInfo;
+use crate::client::layout::{ExtendedCq, Qp, Srq};
+use crate::client::memory;
 use crate::client::of_process::OfProcess;
-use crate::client::{hook, memory};
 
 /// Events of an id of the connection manager.
 #[derive(Clone, Copy, Default)]
@@ -108,8 +108,8 @@ pub(super) fn taken(event: &[u8]) {
 /// The calling thread has taken an event of a completion queue.
 pub(super) fn taken_of(cq: &Arc<CqInfo>) {
     with(|known| {
-        known.queues.entry(cq.index).or_insert_with(|| Arc::clone(cq));
-        known.last.insert(trace::thread(), Of::Cq(cq.index));
+        known.queues.entry(cq.index()).or_insert_with(|| Arc::clone(cq));
+        known.last.insert(trace::thread(), Of::Cq(cq.index()));
     });
 }
 
@@ -141,6 +141,13 @@ pub(super) fn taken_asynchronously(event: &[u8], srq: impl FnOnce(u32) -> Option
         known.elements.entry(key).or_insert(Element { counts, taken: 0 }).taken += 1;
         known.last.insert(trace::thread(), Of::Element(key));
     });
+}
+
+/// How many completion events of a queue its program has acknowledged; `cq` is the program's name for it.
+pub(super) fn events_of_queue(cq: u64) -> Option<u32> {
+    let place = cq.checked_add(offset_of!(ExtendedCq, comp_events_completed) as u64)?;
+    let bytes = memory::read(place, size_of::<u32>()).ok()?;
+    bytes.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
 /// A completion queue is destroyed.
@@ -216,9 +223,9 @@ pub(super) fn left() -> Vec<Unacknowledged> {
         });
         let queues = known.queues.values().map(|cq| {
             let taken = cq.events_read.load(Acquire);
-            let acknowledged = hook::events_acknowledged(cq.user_handle).unwrap_or(taken);
+            let acknowledged = events_of_queue(cq.user_handle).unwrap_or(taken);
             let missing = taken.saturating_sub(acknowledged);
-            (Source::Cq, cq.index, missing.saturating_sub(at_it(Of::Cq(cq.index))))
+            (Source::Cq, cq.index(), missing.saturating_sub(at_it(Of::Cq(cq.index()))))
         });
         let elements = known.elements.iter().map(|(key, element)| {
             let (source, number) = match *key {

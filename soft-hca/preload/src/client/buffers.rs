@@ -20,7 +20,7 @@ use soft_hca_core::trace::Recorder;
 use soft_hca_core::trace::event::{Changed, Element, SendPosted};
 use soft_hca_core::uapi::verbs::{opcode, send_flag};
 
-use crate::client::hook::layout::Wc;
+use crate::client::layout::Wc;
 use crate::client::memory;
 use crate::client::of_process::OfProcess;
 

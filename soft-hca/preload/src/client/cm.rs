@@ -1,32 +1,23 @@
-//! An opened connection manager device.
+//! Commands of the connection manager.
 
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd, RawFd};
+use std::sync::Arc;
 
 use soft_hca_core::config;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::rpc::{Answer, Connection, FileKind, Request};
+use soft_hca_core::rpc::{Answer, FileKind, Request};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::abi::{self, Request as _};
 use soft_hca_core::uapi::ucma::{self, Command, command};
 use zerocopy::IntoBytes;
 
-use crate::client::process::{self, Opened, Process};
+use crate::client::files::cm::CmFile;
+use crate::client::files::table::{self, Entry};
+use crate::client::files::tokens;
+use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::table::{self, Entry};
-use crate::client::{OF_PARENT, Outcome, acknowledged, daemon, memory, share, strict, tokens};
-
-/// An opened rdma_cm device. Its descriptor is readable while there are events.
-#[derive(Debug)]
-pub(crate) struct CmFile {
-    connection: Mutex<Connection>,
-    pub(crate) process: &'static Process,
-    /// The daemon's number for the file.
-    token: u32,
-    /// The files that make the program's descriptor readable.
-    _sources: [OwnedFd; 2],
-}
+use crate::client::{acknowledged, daemon, memory, process, share, strict};
 
 /// The devices that this program finds.
 fn found() -> DeviceSet {
@@ -36,11 +27,10 @@ fn found() -> DeviceSet {
 
 pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
     let kind = FileKind::Cm { found: found(), seed: strict::seed_of_events() };
-    let Opened { connection, process, token, tokens, line, .. } = process::open(kind)?;
-    let fd = tokens::for_program(tokens.as_fd(), line.as_fd(), close_on_exec, nonblocking)?;
-    let connection = Mutex::new(connection);
-    let file = CmFile { connection, process, token, _sources: [tokens, line] };
-    table::insert(fd, Entry::Cm(Arc::new(file)));
+    let opened = process::open(kind)?;
+    let sources = [&opened.tokens, &opened.line].map(AsFd::as_fd);
+    let fd = tokens::for_program(sources, close_on_exec, nonblocking)?;
+    table::insert(fd, Entry::Cm(Arc::new(CmFile::new(opened))));
     Ok(fd)
 }
 
@@ -121,7 +111,7 @@ impl CmFile {
                 Request::Command { out_len: out_len as u32, bytes: [header, &payload].concat() }
             }
         };
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection();
         let reply = match daemon::ask(&connection, &request) {
             Ok((reply, _)) => reply,
             Err(error) if error == Errno::EAGAIN && number == command::GET_EVENT => {

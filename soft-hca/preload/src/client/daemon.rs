@@ -10,7 +10,7 @@ use soft_hca_core::errno::{Errno, Result};
 use soft_hca_core::rpc::{Answer, Connection, FileKind, Hello, Reply, Request, Silence};
 use soft_hca_core::system;
 
-use crate::client::process::say;
+use crate::client::stderr::say;
 
 fn fabric_socket() -> Result<PathBuf> {
     config::fabric_dir_of_program().map(|dir| dir.join(SOCKET)).ok_or(Errno::ENODEV)

@@ -2,9 +2,10 @@
 #![allow(unsafe_code, reason = "the system call itself, which no program's write replaces")]
 
 use std::collections::HashMap;
+use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::config;
@@ -17,7 +18,13 @@ use soft_hca_core::trace::{Event, Recorder};
 use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::cancel::put_off;
-use crate::client::{buffers, daemon, share};
+use crate::client::{buffers, daemon};
+
+/// The port to other hosts, as far as this process runs it.
+pub(crate) trait OwnPort: fmt::Debug + Sync {
+    /// A queue pair with a peer on another host was posted to. False if that is for the daemon to know.
+    fn posted(&self, qpn: u32) -> bool;
+}
 
 /// Event descriptors of channels, and a connection to the daemon for what is not a command.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub(crate) struct ClientEnv {
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
     doorbell: Option<OwnedFd>,
+    /// What serves queue pairs with peers on other hosts in this process, once it has asked for that.
+    port: OnceLock<&'static dyn OwnPort>,
     /// Where this process traces what happens.
     pub recorder: Recorder,
 }
@@ -37,7 +46,14 @@ impl ClientEnv {
     pub(crate) fn new(arena: Arc<Mapping>, index: usize, doorbell: Option<OwnedFd>) -> Self {
         let dir = config::fabric_dir_of_program();
         let recorder = Recorder::new(Arc::clone(&arena), dir, index);
-        Self { arena, channels: RwLock::default(), control: Mutex::default(), doorbell, recorder }
+        Self {
+            arena,
+            channels: RwLock::default(),
+            control: Mutex::default(),
+            doorbell,
+            port: OnceLock::new(),
+            recorder,
+        }
     }
 
     /// Does something with the control connection; without one, or if it fails, nothing happens.
@@ -64,6 +80,12 @@ impl ClientEnv {
     /// A descriptor that hangs up when the daemon is gone.
     pub(crate) fn daemon(&self) -> Option<OwnedFd> {
         self.with_control(|control| control.fd.try_clone().ok()).map(system::hide)
+    }
+
+    /// Has queue pairs with peers on other hosts served in this process.
+    pub(crate) fn serve_by(&self, port: &'static dyn OwnPort) {
+        // There is one as long as the process lives.
+        let _ = self.port.set(port);
     }
 
     /// Has the link's thread look at a queue pair.
@@ -138,7 +160,7 @@ impl Env for ClientEnv {
     }
 
     fn link_doorbell(&self, qpn: u32) {
-        if !share::posted(qpn) {
+        if !self.port.get().is_some_and(|port| port.posted(qpn)) {
             self.tell_link(qpn);
         }
     }

@@ -80,6 +80,19 @@ fn status() -> Option<u32> {
     Some(unsafe { function() } as u32)
 }
 
+/// This process, if all that it does is recorded. It is about to do something with what it has of a device by a
+/// function with this name; a child of a recorded process is seen to do so.
+#[inline]
+pub(super) fn recorded_at(function: &'static CStr) -> Option<&'static Process> {
+    let process = process::last().filter(|process| process.is_recorded())?;
+    if process.is_current() {
+        goes_on(process);
+        return Some(process);
+    }
+    in_child(process, function);
+    None
+}
+
 /// The process goes on with what it has of a device. Of each child that has its memory still, that is told
 /// once.
 #[inline]
@@ -111,7 +124,7 @@ fn is_hung_up(pipe: &OwnedFd) -> bool {
 /// The calling process is a child of one that is recorded, and goes on with what is its parent's: of each
 /// function that is told once.
 #[cold]
-pub(super) fn in_child(process: &Process, function: &'static CStr) {
+fn in_child(process: &Process, function: &'static CStr) {
     /// Functions that were told.
     static TOLD: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
     let name = function.as_ptr() as usize;

@@ -20,8 +20,9 @@ pub(crate) fn borrowed() -> bool {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code, reason = "children that share this process's memory")]
 mod tests {
+    #![allow(unsafe_code, reason = "children that share this process's memory")]
+
     use super::*;
 
     /// The exit status of a child that leaves with the given function's answer.

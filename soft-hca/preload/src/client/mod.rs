@@ -3,72 +3,92 @@
 //! The preloaded library asks here for every call on a descriptor that is [`ours`]. Nothing here
 //! waits for an event: where the kernel would block, [`Outcome::Wait`] is the answer, and the
 //! caller waits in a way that the program can interrupt and cancel.
+//!
+//! From the outside in:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `uverbs`, `cm`, `netlink` | commands on a descriptor |
+//! | `hook` | functions of the provider's that pass through this library |
+//! | `recorded` | what a program calls, traced |
+//! | `files` | what stands behind a descriptor |
+//! | `strict` | a program that is run strictly |
+//! | `acknowledged` | events that the program has taken and acknowledged |
+//! | `polled`, `receives` | completions that are polled, and buffers of receives, traced |
+//! | `forks`, `forked` | children of `fork` |
+//! | `site` | where in its program a thread is |
+//! | `share` | the port to other hosts, as far as this process runs it |
+//! | `in_vain` | polls that find nothing |
+//! | `process`, `env` | this process as a member of the fabric, and what the data path asks of it |
+//! | `buffers` | buffers of sends, compared |
+//! | `doorbell` | the short way from a doorbell to a queue pair |
+//! | `lifeline`, `daemon` | connections to the daemon |
+//! | `loaded` | libraries of the process |
+//! | `cq`, `layout`, `functions` | completion queues, and structures and functions of `verbs.h` |
+//! | `memory` | the program's memory, by addresses that may be wrong |
+//! | `notes`, `stderr`, `outcome` | notes for `soft-hca doctor`, lines for people, outcomes of calls |
+//! | `cancel`, `identity`, `memory_owner`, `of_process` | threads that are cancelled, children of `fork` and `vfork` |
+//!
+//! A module uses those below it. From `process` on downwards is the state of the process; what stands behind a
+//! descriptor is in `files`, and knows the process that has opened it.
 
 pub mod acknowledged;
 mod buffers;
 mod cancel;
-mod channel;
 mod cm;
+mod cq;
 mod daemon;
 mod doorbell;
 mod env;
+mod files;
 mod forked;
 mod forks;
+mod functions;
 mod hook;
 mod identity;
 mod in_vain;
+mod layout;
 mod lifeline;
 mod loaded;
 mod memory;
 mod memory_owner;
 mod netlink;
+mod notes;
 mod of_process;
-mod on_demand;
+mod outcome;
 mod polled;
 mod process;
 mod receives;
 mod recorded;
-mod regions;
 mod share;
 mod site;
+mod stderr;
 mod strict;
-mod table;
-mod tokens;
 mod uverbs;
 
 use std::os::fd::RawFd;
 
-use soft_hca_core::config;
 use soft_hca_core::device_file::DeviceFile;
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::notes::{self, Note};
+use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::FULL;
 use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl::{self, AdviseMr, Method};
 
+use files::table::{self, Entry};
+
 pub use cancel::put_off;
+pub use files::table::{close, close_range, duplicate, ours};
 pub use lifeline::{is_lifeline, keep_out_of, make_room};
 pub use netlink::socket;
 pub(crate) use of_process::OfProcess;
+pub use outcome::Outcome;
 pub use recorded::{exits, fault_happened, wait};
-pub use table::{close, close_range, duplicate, ours};
-
-/// A command of another process than the one that has opened the device file: a child of `fork`.
-const OF_PARENT: Errno = Errno::EACCES.because("a child of fork: the device file is its parent's");
 
 /// Prepares a process that begins.
 pub fn starts() {
     forks::watch();
     lifeline::find();
-}
-
-/// What became of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done: so many bytes.
-    Done(usize),
-    /// There is nothing yet: wait until the descriptor is readable, then ask again.
-    Wait,
 }
 
 /// Where in its program the calling thread is, if all is recorded; for [`trace::at`].
@@ -98,20 +118,13 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
     if let Some(reason) =
         opened.as_ref().err().filter(|error| **error == FULL).and_then(|e| e.reason())
     {
-        process::say(&format!("this program gets no device: {reason}"));
+        stderr::say(&format!("this program gets no device: {reason}"));
     }
-    note(match &opened {
+    notes::note(match &opened {
         Ok(_) => Note::Opened(device),
         Err(error) => Note::Refused(device, *error),
     });
     opened
-}
-
-/// Notes something for `soft-hca doctor -- CMD`, if that has started this program.
-fn note(noted: Note) {
-    if let Some(dir) = config::fabric_dir_of_program() {
-        notes::note(&dir, noted);
-    }
 }
 
 /// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
@@ -148,16 +161,16 @@ fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], 
 /// `write(2)`: a command.
 pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
-        table::Entry::Uverbs(file) => file.write(fd, bytes).map(Outcome::Done),
-        table::Entry::Cm(file) => file.write(fd, bytes),
-        table::Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
-        table::Entry::Async(_) | table::Entry::Channel(_) => Err(Errno::EINVAL),
+        Entry::Uverbs(file) => file.write(fd, bytes).map(Outcome::Done),
+        Entry::Cm(file) => file.write(fd, bytes),
+        Entry::Netlink => netlink::send(fd, bytes).map(Outcome::Done),
+        Entry::Async(_) | Entry::Channel(_) => Err(Errno::EINVAL),
     }
 }
 
 /// `ioctl(2)` with `RDMA_VERBS_IOCTL` and the address of a request.
 pub fn ioctl(fd: RawFd, address: u64) -> Result<()> {
-    let Some(table::Entry::Uverbs(file)) = table::get(fd) else { return Err(Errno::ENOTTY) };
+    let Some(Entry::Uverbs(file)) = table::get(fd) else { return Err(Errno::ENOTTY) };
     let header = memory::read(address, ioctl::HEADER)?;
     match ioctl::method(header.try_into().map_err(|_| Errno::EFAULT)?) {
         Method::AdviseMr(length) => file.advise(&AdviseMr::parse(&memory::read(address, length)?)?),
@@ -168,30 +181,30 @@ pub fn ioctl(fd: RawFd, address: u64) -> Result<()> {
 /// Whether a descriptor is a socket of netlink's RDMA family, to which `send(2)` and its kin are
 /// [`write()`].
 pub fn is_netlink(fd: RawFd) -> bool {
-    matches!(table::get(fd), Some(table::Entry::Netlink))
+    matches!(table::get(fd), Some(Entry::Netlink))
 }
 
 /// `read(2)` of an event; `has_waited` says whether the thread has waited for it here.
 pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
-        table::Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(fd, buffer),
-        table::Entry::Channel(channel) => {
+        Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(fd, buffer),
+        Entry::Channel(channel) => {
             let done = channel.read(buffer)?;
             if !has_waited && matches!(done, Outcome::Done(_)) {
                 recorded::takes_event(channel.process, fd);
             }
             Ok(done)
         }
-        table::Entry::Netlink => netlink::receive(fd, buffer),
-        table::Entry::Uverbs(_) | table::Entry::Cm(_) => Err(Errno::EINVAL),
+        Entry::Netlink => netlink::receive(fd, buffer),
+        Entry::Uverbs(_) | Entry::Cm(_) => Err(Errno::EINVAL),
     }
 }
 
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
 pub fn device(fd: RawFd) -> Option<DeviceFile> {
     match table::get(fd)? {
-        table::Entry::Uverbs(file) => Some(DeviceFile::Uverbs(file.device)),
-        table::Entry::Cm(_) => Some(DeviceFile::Cm),
-        table::Entry::Async(_) | table::Entry::Channel(_) | table::Entry::Netlink => None,
+        Entry::Uverbs(file) => Some(DeviceFile::Uverbs(file.device)),
+        Entry::Cm(_) => Some(DeviceFile::Cm),
+        Entry::Async(_) | Entry::Channel(_) | Entry::Netlink => None,
     }
 }

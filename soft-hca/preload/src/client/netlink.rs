@@ -20,9 +20,10 @@ use soft_hca_core::sysfs;
 use soft_hca_core::uapi::nldev::{self, Device};
 
 use crate::client::daemon;
+use crate::client::files::table::{self, Entry};
 use crate::client::loaded::{self, has_library};
-use crate::client::table::{self, Entry};
-use crate::client::{Outcome, note};
+use crate::client::notes::note;
+use crate::client::outcome::Outcome;
 
 /// Where the tree of sysfs is.
 const SYSFS: &str = "SYSFS_PATH";

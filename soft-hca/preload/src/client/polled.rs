@@ -9,7 +9,7 @@ use soft_hca_core::trace::event::Changed;
 use soft_hca_core::trace::{About, Site, event};
 use zerocopy::IntoBytes;
 
-use crate::client::hook::layout::Wc;
+use crate::client::layout::Wc;
 use crate::client::process::Process;
 use crate::client::{buffers, receives, site};
 

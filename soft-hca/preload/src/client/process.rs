@@ -1,9 +1,8 @@
 //! This process as a member of the fabric.
 #![allow(unsafe_code, reason = "a static that outlives all threads, and numbers of descriptors")]
 
-use std::ffi::CStr;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -18,9 +17,9 @@ use soft_hca_core::system;
 use crate::client::daemon::{as_errno, ask, connect};
 use crate::client::doorbell;
 use crate::client::env::ClientEnv;
-use crate::client::forked;
 use crate::client::identity::Identity;
 use crate::client::of_process::OfProcess;
+use crate::client::stderr::say;
 
 /// What all files of the process share. Never freed: threads may be in the data path until the
 /// very end.
@@ -49,10 +48,31 @@ impl Process {
         self.copier.registry()
     }
 
+    /// Whether all that it does is recorded.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        let recorder = &self.env.recorder;
+        recorder.is_on() && recorder.is_complete()
+    }
+
     /// Whether this still is the process that joined, and no child of it.
     pub(crate) fn is_current(&self) -> bool {
         self.identity.is_mine()
     }
+}
+
+/// A process that has joined a fabric of which there is only the arena, for tests of what it has.
+#[cfg(test)]
+pub(crate) fn in_memory() -> &'static Process {
+    let arena = Arc::new(Mapping::create().expect("memory for an arena"));
+    Box::leak(Box::new(Process {
+        identity: Identity::new(),
+        index: 0,
+        env: ClientEnv::new(Arc::clone(&arena), 0, None),
+        arena,
+        copier: LocalCopier::default(),
+        _helper: None,
+    }))
 }
 
 /// The word that a peer reads to know that it has reached the right process.
@@ -64,48 +84,30 @@ static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 /// Taken to join: one thread at a time.
 static JOINING: OfProcess<()> = OfProcess::new();
 
-/// This process, if it has joined a fabric and is no child of the one that has.
-pub(crate) fn current() -> Option<&'static Process> {
+/// The process that has joined last: this one, or one that it is a child of by `fork`.
+#[inline]
+pub(crate) fn last() -> Option<&'static Process> {
     // SAFETY: null, or what `join` has leaked.
-    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
-    process.is_current().then_some(process)
+    unsafe { PROCESS.load(Acquire).as_ref() }
 }
 
-/// The same, if all that it does is recorded. It is about to do something with what it has of a device by a
-/// function with this name; a child of a recorded process is seen to do so.
-#[inline]
-pub(crate) fn recorded_at(function: &'static CStr) -> Option<&'static Process> {
-    // SAFETY: null, or what `join` has leaked.
-    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
-    let recorder = &process.env.recorder;
-    if !(recorder.is_on() && recorder.is_complete()) {
-        return None;
-    }
-    if process.is_current() {
-        forked::goes_on(process);
-        return Some(process);
-    }
-    forked::in_child(process, function);
-    None
+/// This process, if it has joined a fabric and is no child of the one that has.
+pub(crate) fn current() -> Option<&'static Process> {
+    let process = last()?;
+    process.is_current().then_some(process)
 }
 
 /// The process that this one is a child of by `fork`, if all that it does is recorded.
 pub(crate) fn recorded_parent() -> Option<&'static Process> {
-    // SAFETY: null, or what `join` has leaked.
-    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
-    let recorder = &process.env.recorder;
-    let is_recorded = recorder.is_on() && recorder.is_complete() && !process.is_current();
-    is_recorded.then_some(process)
+    let process = last()?;
+    (process.is_recorded() && !process.is_current()).then_some(process)
 }
 
 /// This process, if it has joined a fabric, and all that it does is recorded.
 #[inline]
 pub(crate) fn recorded() -> Option<&'static Process> {
-    // SAFETY: null, or what `join` has leaked.
-    let process = unsafe { PROCESS.load(Acquire).as_ref() }?;
-    let recorder = &process.env.recorder;
-    let is_recorded = recorder.is_on() && recorder.is_complete() && process.is_current();
-    is_recorded.then_some(process)
+    let process = last()?;
+    (process.is_recorded() && process.is_current()).then_some(process)
 }
 
 /// The word, made up by the first thread that needs it.
@@ -186,11 +188,6 @@ fn join(
     Ok(joined)
 }
 
-/// A line to standard error. The program may have closed that.
-pub(super) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "soft-hca: {text}");
-}
-
 /// Starts a helper of the process, which copies for its peers if they cannot reach this process's memory,
 /// or it cannot reach theirs. The helper and the process itself copy only memory that the process has
 /// registered, whatever others write into the arena.
@@ -215,15 +212,4 @@ fn close_memory(
     }
     arena.procs[index].closed.store(1, Release);
     (copier, helper.ok())
-}
-
-/// Turns a descriptor into one that the program owns, with the lowest free number.
-pub(crate) fn for_program(fd: OwnedFd, close_on_exec: bool) -> Result<RawFd> {
-    let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    // SAFETY: a new descriptor of the same open file, which the program will close.
-    let new = unsafe { libc::fcntl(fd.as_raw_fd(), command, 0) };
-    if new < 0 {
-        return Err(as_errno(&io::Error::last_os_error()));
-    }
-    Ok(new)
 }

@@ -15,7 +15,7 @@ use soft_hca_core::system::page_bytes;
 use soft_hca_core::trace;
 use soft_hca_core::trace::event::Changed;
 
-use crate::client::hook::layout::{RecvWr, Sge, Wc};
+use crate::client::layout::{RecvWr, Sge, Wc};
 use crate::client::process::Process;
 use crate::client::site::Frame;
 use crate::client::{memory, site};

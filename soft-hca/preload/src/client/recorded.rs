@@ -15,8 +15,8 @@ use soft_hca_core::uapi::uverbs::command;
 use soft_hca_fault::Happened;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::client::files::table::{self, Entry};
 use crate::client::process::{self, Process};
-use crate::client::table::{self, Entry};
 use crate::client::{acknowledged, daemon, forked, polled, site};
 
 /// A call that has begun and will be traced.

@@ -22,12 +22,14 @@ use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::Qpn;
 
 use crate::client::daemon;
+use crate::client::env::OwnPort;
 use crate::client::process::Process;
 
 /// How often a process that polls looks whether the daemon is there.
 const LOOK_NS: u64 = 10_000_000;
 
 /// The share. Never freed: threads may be at it until the very end.
+#[derive(Debug)]
 struct Own {
     process: &'static Process,
     number: usize,
@@ -42,7 +44,7 @@ struct Own {
 }
 
 /// Sockets, and by what it shows that their owner is gone.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Lent {
     /// The descriptors, which are open as long as `is_open` says so.
     sockets: Vec<RawFd>,
@@ -60,8 +62,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 fn own() -> Option<&'static Own> {
     // SAFETY: null, or leaked by `ask`.
     let own = unsafe { OWN.load(Acquire).as_ref() }?;
-    let is_in_use = || own.entry().is_in_use.load(Relaxed) != 0;
-    (own.process.is_current() && is_in_use()).then_some(own)
+    own.is_in_use().then_some(own)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,7 +84,9 @@ pub(crate) fn ask(process: &'static Process, connection: &Connection) {
         posted: Mutex::default(),
         look_at: AtomicU64::new(0),
     };
-    OWN.store(ptr::from_ref(Box::leak(Box::new(own))).cast_mut(), Release);
+    let own: &Own = Box::leak(Box::new(own));
+    process.env.serve_by(own);
+    OWN.store(ptr::from_ref(own).cast_mut(), Release);
 }
 
 /// A queue pair may have come to have a peer on another host: then asks for the sockets, once.
@@ -165,21 +168,6 @@ pub(crate) fn has_found() {
     }
 }
 
-/// A queue pair with a peer on another host was posted to. False if that is for the daemon to know.
-pub(crate) fn posted(qpn: u32) -> bool {
-    let Some(own) = own() else { return false };
-    let is_own = QueuePair::share(&own.process.arena, Qpn::new(qpn)) == Some(own.number);
-    if !is_own || !own.entry().is_run_by_process() {
-        return false;
-    }
-    lock(&own.posted).push(qpn);
-    // Whoever has it, this thread perhaps, looks again when it gives it back.
-    if let Some(running) = own.try_running() {
-        own.serve_posted(running);
-    }
-    true
-}
-
 /// The program asks for something by which a queue pair may end: acknowledgements of what it has found
 /// leave before.
 pub(crate) fn finish() {
@@ -203,9 +191,30 @@ pub(crate) fn give_back() {
     own.serve_posted(guard);
 }
 
+impl OwnPort for Own {
+    fn posted(&self, qpn: u32) -> bool {
+        let is_own = self.is_in_use()
+            && QueuePair::share(&self.process.arena, Qpn::new(qpn)) == Some(self.number);
+        if !is_own || !self.entry().is_run_by_process() {
+            return false;
+        }
+        lock(&self.posted).push(qpn);
+        // Whoever has it, this thread perhaps, looks again when it gives it back.
+        if let Some(running) = self.try_running() {
+            self.serve_posted(running);
+        }
+        true
+    }
+}
+
 impl Own {
     fn entry(&self) -> &Share {
         &self.process.arena.shares[self.number]
+    }
+
+    /// Whether there are queue pairs with peers on other hosts, or have been, and the caller is no child of the process.
+    fn is_in_use(&self) -> bool {
+        self.process.is_current() && self.entry().is_in_use.load(Relaxed) != 0
     }
 
     /// Whether the daemon is gone, if it is time to look.

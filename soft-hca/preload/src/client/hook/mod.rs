@@ -18,36 +18,30 @@
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
 
-pub(in crate::client) mod layout;
+mod layer;
 mod poll;
 mod post;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use layout::{Context, ExtendedCq};
-use poll::{end_poll, next_poll, poll_cq, start_poll};
-use post::{post_recv, post_send, post_srq_recv};
-use table::Hooked;
-
+use crate::client::cq::Queue;
+use crate::client::functions::{Functions, PollCq, Post, Slot};
+use crate::client::layout::{Context, ExtendedCq};
 use crate::client::of_process::OfProcess;
 use crate::client::{memory, strict};
+use poll::{end_poll, next_poll, poll_cq, start_poll};
+use post::{post_recv, post_send, post_srq_recv};
+use table::{CONTEXTS, QUEUES};
 
 /// Taken to replace functions.
 static HOOKING: OfProcess<()> = OfProcess::new();
-
-/// A word of the program's memory, which other threads of it may use.
-///
-/// # Safety
-/// The address is that of a pointer in a structure of the program that lives on.
-unsafe fn word<'a>(address: usize) -> &'a AtomicUsize {
-    // SAFETY: the caller's promise; pointers are aligned.
-    unsafe { AtomicUsize::from_ptr(address as *mut usize) }
-}
 
 /// The pointer at an address of the program's, if there is one.
 fn pointer(address: usize) -> Option<usize> {
@@ -73,76 +67,65 @@ fn context_of(cq: usize, fd: RawFd) -> Option<usize> {
     (is_aligned && bytes == fd.to_ne_bytes()).then_some(context)
 }
 
-/// The functions of a context or a queue that are called through ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Own {
-    pub poll_cq: usize,
-    pub start_poll: usize,
-    pub next_poll: usize,
-    pub end_poll: usize,
-    pub post_recv: usize,
-    pub post_srq_recv: usize,
-}
-
-impl Own {
-    /// Of a context, which has no functions of an extended queue: `post_send` has the word of one of these,
-    /// so that all that is known is in one line of the processor's cache.
-    pub(in crate::client) fn with_post_send(self, post_send: usize) -> Self {
-        Self { end_poll: post_send, ..self }
-    }
-
-    /// The context's function.
-    pub(in crate::client) fn post_send(&self) -> usize {
-        self.end_poll
-    }
-}
-
 /// Has `ibv_poll_cq` of a new completion queue pass through here. `own_poll` is the function of its
-/// context, 0 until the first queue of the context is hooked. If it cannot be done, the queue works as
+/// context, empty until the first queue of the context is hooked. If it cannot be done, the queue works as
 /// before.
 ///
 /// `cq` is what CREATE_CQ has named by `user_handle`. If what lies there is not a queue of the device
 /// file `fd`, nothing is done.
-pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &AtomicUsize) {
+pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &Slot<PollCq>) {
     // Who is second must not take ours for the provider's.
     let _hooking = HOOKING.lock();
     let context = context_of(cq, fd);
-    if !context.is_some_and(|context| hook_functions(context, own_poll)) {
-        return;
+    if context.is_some_and(|context| hook_functions(context, own_poll)) {
+        QUEUES.insert(cq, |known| known.begin(queue, own_poll.load(Acquire)));
     }
-    let own = Own { poll_cq: own_poll.load(Acquire), ..Own::default() };
-    table::insert(cq, Hooked { own, queue });
 }
 
 /// Replaces the functions of a context, unless that is done.
-fn hook_functions(context: usize, own_poll: &AtomicUsize) -> bool {
-    if own_poll.load(Acquire) != 0 {
+fn hook_functions(address: usize, own_poll: &Slot<PollCq>) -> bool {
+    if own_poll.load(Acquire).is_some() {
         return true;
     }
-    let ours = [
-        (offset_of!(Context, poll_cq), poll_cq as *const () as usize),
-        (offset_of!(Context, post_send), post_send as *const () as usize),
-        (offset_of!(Context, post_recv), post_recv as *const () as usize),
-        (offset_of!(Context, post_srq_recv), post_srq_recv as *const () as usize),
-    ];
-    // SAFETY: a context, as its descriptor tells, which lives as long as its queues.
-    let places = ours.map(|(offset, ours)| (unsafe { word(context + offset) }, ours));
-    let [poll_cq, post_send, post_recv, post_srq_recv] =
-        places.map(|(place, _)| place.load(Acquire));
-    if poll_cq == 0 {
-        return false;
-    }
-    let mut own =
-        Own { poll_cq, post_recv, post_srq_recv, ..Own::default() }.with_post_send(post_send);
+    let context: *const Context = ptr::with_exposed_provenance(address);
+    // SAFETY: an aligned context, as its descriptor tells, which lives as long as its queues. The words are used
+    // atomically here, and the program's inline functions only read them.
+    let (polls, sends, receives, shared) = unsafe {
+        (
+            &(*context).poll_cq,
+            &(*context).post_send,
+            &(*context).post_recv,
+            &(*context).post_srq_recv,
+        )
+    };
+    let Some(provided) = polls.load(Acquire) else { return false };
+    let mut own = Functions {
+        poll_cq: provided,
+        post_send: sends.load(Acquire),
+        post_recv: receives.load(Acquire),
+        post_srq_recv: shared.load(Acquire),
+    };
     if strict::is_on() {
-        own = strict::layer::before_context(own);
+        own = layer::before_context(own);
     }
-    if !table::insert(context, Hooked { own, queue: Queue::default() }) {
+    let is_entered = CONTEXTS.insert(address, |known| {
+        known.poll_cq.store(Some(own.poll_cq), Relaxed);
+        known.post_send.store(own.post_send, Relaxed);
+        known.post_recv.store(own.post_recv, Relaxed);
+        known.post_srq_recv.store(own.post_srq_recv, Relaxed);
+    });
+    if !is_entered {
         return false;
     }
-    own_poll.store(own.poll_cq, Release);
-    for (place, ours) in places.into_iter().filter(|(place, _)| place.load(Acquire) != 0) {
-        place.store(ours, Release);
+    own_poll.store(Some(own.poll_cq), Release);
+    polls.store(Some(poll_cq), Release);
+    let posts: [(&Slot<Post>, Option<Post>, Post); 3] = [
+        (sends, own.post_send, post_send),
+        (receives, own.post_recv, post_recv),
+        (shared, own.post_srq_recv, post_srq_recv),
+    ];
+    for (slot, own, ours) in posts {
+        slot.store(own.map(|_| ours), Release);
     }
     true
 }
@@ -158,58 +141,37 @@ fn is_alone() -> bool {
 /// The queue has not been destroyed, and this is asked for once.
 pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     let _hooking = HOOKING.lock();
-    let Some(mut hooked) = table::find(cq).filter(|hooked| hooked.queue == queue) else {
+    let Some(known) = QUEUES.find(cq).filter(|known| known.queue() == queue) else {
         return false;
     };
-    let ours = [
-        (offset_of!(ExtendedCq, start_poll), start_poll as *const () as usize),
-        (offset_of!(ExtendedCq, next_poll), next_poll as *const () as usize),
-        (offset_of!(ExtendedCq, end_poll), end_poll as *const () as usize),
+    let offsets = [
+        offset_of!(ExtendedCq, start_poll),
+        offset_of!(ExtendedCq, next_poll),
+        offset_of!(ExtendedCq, end_poll),
     ];
-    let ours = ours.map(|(offset, ours)| (cq.wrapping_add(offset), ours));
     // What a plain queue has there is zeros, or the provider's own business.
-    if !ours.iter().all(|(place, _)| is_function(*place)) {
+    if !offsets.iter().all(|offset| is_function(cq.wrapping_add(*offset))) {
         return true;
     }
-    // SAFETY: an extended queue, whose functions these are, and which lives on.
-    let places = ours.map(|(place, ours)| (unsafe { word(place) }, ours));
-    let own = &mut hooked.own;
-    [own.start_poll, own.next_poll, own.end_poll] = places.map(|(place, _)| place.load(Acquire));
+    let extended: *const ExtendedCq = ptr::with_exposed_provenance(cq);
+    // SAFETY: an extended queue, whose functions these are, aligned as `watch` has seen, and not destroyed. The words
+    // are used atomically here, and the program's inline functions only read them.
+    let (starts, nexts, ends) =
+        unsafe { (&(*extended).start_poll, &(*extended).next_poll, &(*extended).end_poll) };
+    let mut own = starts.load(Acquire);
     if strict::is_on() {
-        own.start_poll = strict::layer::before_start_poll(own.start_poll);
+        own = own.map(layer::before_start_poll);
     }
-    if !table::insert(cq, hooked) {
-        return false;
-    }
-    places.into_iter().for_each(|(place, ours)| place.store(ours, Release));
+    known.next_poll.store(nexts.load(Acquire), Relaxed);
+    known.end_poll.store(ends.load(Acquire), Relaxed);
+    known.start_poll.store(own, Release);
+    starts.store(Some(start_poll), Release);
+    nexts.store(Some(next_poll), Release);
+    ends.store(Some(end_poll), Release);
     is_alone()
-}
-
-/// How many completion events of a queue its program has acknowledged; `cq` is the program's name for it.
-pub(crate) fn events_acknowledged(cq: u64) -> Option<u32> {
-    let place = cq.checked_add(offset_of!(ExtendedCq, comp_events_completed) as u64)?;
-    let bytes = memory::read(place, size_of::<u32>()).ok()?;
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-/// The index in the arena of a completion queue that is watched, by the program's name for it.
-pub(in crate::client) fn index_of(cq: usize) -> Option<u32> {
-    table::find(cq)
-        .map(|hooked| hooked.queue)
-        .filter(|queue| queue.generation != 0)
-        .map(|queue| queue.index)
 }
 
 /// A queue is destroyed.
 pub(crate) fn forget(cq: usize) {
-    table::remove(cq);
-}
-
-/// A completion queue as the arena knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queue {
-    /// Index in the arena.
-    pub index: u32,
-    /// Generation of the entry; 0 for none.
-    pub generation: u32,
+    QUEUES.remove(cq);
 }

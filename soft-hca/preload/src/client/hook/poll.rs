@@ -2,27 +2,14 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::Queue;
-use super::layout::Wc;
-use super::table::{self, Hooked};
+use super::table::{CONTEXTS, QUEUES};
+use crate::client::cq::Queue;
+use crate::client::layout::Wc;
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
-use crate::client::{in_vain, share};
-
-type PollCq = unsafe extern "C-unwind" fn(*mut c_void, c_int, *mut c_void) -> c_int;
-type StartPoll = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int;
-type NextPoll = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
-type EndPoll = unsafe extern "C-unwind" fn(*mut c_void);
-
-/// What is known of a queue, or of its context if it is none that is hooked.
-#[inline]
-unsafe fn hooked(cq: *mut c_void) -> Option<Hooked> {
-    table::find(cq as usize).or_else(|| {
-        // SAFETY: the program's own queue, which begins with the address of its context.
-        table::find(unsafe { *cq.cast::<usize>() })
-    })
-}
+use crate::client::{forked, in_vain, share};
 
 /// Completions were polled: payloads that are staged for the queue are brought to their places. If there
 /// can be none, they may be staged from now on if that `begins` here.
@@ -44,7 +31,7 @@ fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
         return;
     }
     let function = if is_extended { c"ibv_start_poll" } else { c"ibv_poll_cq" };
-    if let Some(process) = process::recorded_at(function) {
+    if let Some(process) = forked::recorded_at(function) {
         how(Polled::new(process, queue.index, is_extended), process);
     }
 }
@@ -56,21 +43,30 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     count: c_int,
     wc: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's own queue.
-    let Some(hooked) = (unsafe { hooked(cq) }) else { return -1 };
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, PollCq>(hooked.own.poll_cq) };
+    let (own, queue, is_extended) = match QUEUES.find(cq as usize) {
+        Some(known) => {
+            let is_extended = known.start_poll.load(Relaxed).is_some();
+            (known.poll_cq.load(Relaxed), known.queue(), is_extended)
+        }
+        None => {
+            // SAFETY: the program polls a queue, which begins with the address of its context.
+            let context = unsafe { *cq.cast::<usize>() };
+            let known = CONTEXTS.find(context);
+            (known.and_then(|known| known.poll_cq.load(Relaxed)), Queue::default(), false)
+        }
+    };
+    let Some(own) = own else { return -1 };
     share::poll();
-    // SAFETY: the caller's own call.
+    // SAFETY: the function that was in the place of this one, which gets what the program has given to this one.
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
         share::has_found();
         // An extended queue whose other functions are replaced, if it has any.
-        polled(hooked.queue, hooked.own.start_poll != 0);
-    } else if found == 0 && hooked.queue.generation != 0 {
-        in_vain::nothing(hooked.queue.index);
+        polled(queue, is_extended);
+    } else if found == 0 && queue.generation != 0 {
+        in_vain::nothing(queue.index);
     }
-    trace(hooked.queue, false, |polled, process| match found {
+    trace(queue, false, |polled, process| match found {
         0 => polled.nothing(process),
         1.. => {
             // SAFETY: the provider has filled in so many completions.
@@ -88,19 +84,19 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     cq: *mut c_void,
     attributes: *mut c_void,
 ) -> c_int {
-    let Some(hooked) = table::find(cq as usize) else { return libc::EINVAL };
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, StartPoll>(hooked.own.start_poll) };
+    let Some(known) = QUEUES.find(cq as usize) else { return libc::EINVAL };
+    let Some(own) = known.start_poll.load(Relaxed) else { return libc::EINVAL };
+    let queue = known.queue();
     share::poll();
-    // SAFETY: the caller's own call.
+    // SAFETY: as in `poll_cq`.
     let error = unsafe { own(cq, attributes) };
     if error == 0 {
         share::has_found();
-        polled(hooked.queue, false);
-    } else if error == libc::ENOENT && hooked.queue.generation != 0 {
-        in_vain::nothing(hooked.queue.index);
+        polled(queue, false);
+    } else if error == libc::ENOENT && queue.generation != 0 {
+        in_vain::nothing(queue.index);
     }
-    trace(hooked.queue, true, |polled, process| match error {
+    trace(queue, true, |polled, process| match error {
         0 => polled.begins(process),
         libc::ENOENT => polled.nothing(process),
         _ => {}
@@ -110,24 +106,24 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
 
 /// `next_poll` of an extended queue.
 pub(super) unsafe extern "C-unwind" fn next_poll(cq: *mut c_void) -> c_int {
-    let Some(hooked) = table::find(cq as usize) else { return libc::EINVAL };
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, NextPoll>(hooked.own.next_poll) };
-    // SAFETY: the caller's own call.
+    let Some(known) = QUEUES.find(cq as usize) else { return libc::EINVAL };
+    let Some(own) = known.next_poll.load(Relaxed) else { return libc::EINVAL };
+    let queue = known.queue();
+    // SAFETY: as in `poll_cq`.
     let error = unsafe { own(cq) };
     if error == 0 {
-        polled(hooked.queue, false);
-        trace(hooked.queue, true, |polled, _| polled.goes_on());
+        polled(queue, false);
+        trace(queue, true, |polled, _| polled.goes_on());
     }
     error
 }
 
 /// `end_poll` of an extended queue.
 pub(super) unsafe extern "C-unwind" fn end_poll(cq: *mut c_void) {
-    let Some(hooked) = table::find(cq as usize) else { return };
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, EndPoll>(hooked.own.end_poll) };
-    // SAFETY: the caller's own call.
+    let Some(known) = QUEUES.find(cq as usize) else { return };
+    let Some(own) = known.end_poll.load(Relaxed) else { return };
+    let queue = known.queue();
+    // SAFETY: as in `poll_cq`.
     unsafe { own(cq) };
-    trace(hooked.queue, true, |polled, process| polled.ends(process));
+    trace(queue, true, |polled, process| polled.ends(process));
 }

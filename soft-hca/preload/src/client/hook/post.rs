@@ -3,27 +3,28 @@
 //! what the provider refuses.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
 
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{PostRefused, Posts};
 use soft_hca_core::trace::{self, Site};
 
-use super::layout::{Qp, RecvWr, SendWr, Sge, Srq};
-use super::table;
+use super::table::{self, CONTEXTS};
+use crate::client::files::table as descriptors;
+use crate::client::functions::Post;
+use crate::client::layout::{Qp, RecvWr, SendWr, Sge, Srq};
 use crate::client::recorded::{self, Posting};
-use crate::client::{memory, process, receives, site, uverbs};
-
-type Post = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
+use crate::client::{forked, memory, receives, site};
 
 /// Calls the provider's own function `post`, between what is there for whoever records.
 #[inline]
 unsafe fn call(
-    own: usize,
+    own: Post,
     [to, first, bad]: [*mut c_void; 3],
     function: &'static CStr,
     queue: impl Fn() -> Option<ReceiveQueue>,
 ) -> c_int {
-    let is_recorded = process::recorded_at(function);
+    let is_recorded = forked::recorded_at(function);
     let site = is_recorded.map_or_else(Site::default, |process| site::of_inline(process, function));
     trace::at(site, || {
         let recorded = is_recorded.and_then(|process| Some((process, queue()?)));
@@ -31,9 +32,7 @@ unsafe fn call(
             receives::posts(process, queue, first as u64);
             Posting::begin(process, queue)
         });
-        // SAFETY: the function that was in the place of ours.
-        let own = unsafe { std::mem::transmute::<usize, Post>(own) };
-        // SAFETY: the caller's own call.
+        // SAFETY: the provider's function, which gets what the program has given to ours.
         let error = unsafe { own(to, first, bad) };
         if let Some(posting) = posting {
             posting.end();
@@ -42,7 +41,7 @@ unsafe fn call(
             receives::forget(process, queue);
         }
         if error != 0 && recorded::is_on() {
-            // SAFETY: the caller's own call.
+            // SAFETY: `bad` is null, or the program's variable for an address.
             let request = memory::read_as::<RecvWr>(unsafe { refused(first, bad) });
             if let (Some(request), Some(queue)) = (request, queue()) {
                 let (posts, number) = match queue {
@@ -94,27 +93,36 @@ fn length(list: u64, elements: i32) -> u64 {
     (0..elements).map_while(sge).map(|sge| u64::from(sge.length)).sum()
 }
 
+/// The functions of the context of a queue pair or a shared receive queue.
+///
+/// # Safety
+/// `queue` is the address of a `struct ibv_qp` or `ibv_srq`, which begins with that of its context.
+#[inline]
+unsafe fn functions(queue: *mut c_void) -> Option<&'static table::Context> {
+    // SAFETY: the caller's promise.
+    CONTEXTS.find(unsafe { *queue.cast::<usize>() })
+}
+
 /// `post_send` of a context.
 pub(super) unsafe extern "C-unwind" fn post_send(
     qp: *mut c_void,
     first: *mut c_void,
     bad: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program's own queue pair, which begins with the address of its context.
-    let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
-    // SAFETY: the function that was in the place of this one.
-    let own = unsafe { std::mem::transmute::<usize, Post>(hooked.own.post_send()) };
-    let site = match process::recorded_at(c"ibv_post_send") {
+    // SAFETY: the program posts to a queue pair, as `functions` wants it.
+    let own = unsafe { functions(qp) }.and_then(|known| known.post_send.load(Relaxed));
+    let Some(own) = own else { return libc::EINVAL };
+    let site = match forked::recorded_at(c"ibv_post_send") {
         Some(process) => site::of_inline(process, c"ibv_post_send"),
         None => Site::default(),
     };
     trace::at(site, || {
-        // SAFETY: the caller's own call.
+        // SAFETY: the provider's function, which gets what the program has given to ours.
         let error = unsafe { own(qp, first, bad) };
         if error != 0 && recorded::is_on() {
-            // SAFETY: the caller's own call.
+            // SAFETY: `bad` is null, or the program's variable for an address.
             if let Some(request) = memory::read_as::<SendWr>(unsafe { refused(first, bad) }) {
-                // SAFETY: the program's own queue pair.
+                // SAFETY: the program gives a queue pair of its own, and may not destroy it during the call.
                 let queue = unsafe { (*qp.cast::<Qp>()).qp_num };
                 recorded::post_refused(PostRefused {
                     wr_id: request.wr_id,
@@ -140,12 +148,13 @@ pub(super) unsafe extern "C-unwind" fn post_recv(
     first: *mut c_void,
     bad: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program's own queue pair, which begins with the address of its context.
-    let Some(hooked) = table::find(unsafe { *qp.cast::<usize>() }) else { return libc::EINVAL };
-    // SAFETY: as above.
+    // SAFETY: as in `post_send`.
+    let own = unsafe { functions(qp) }.and_then(|known| known.post_recv.load(Relaxed));
+    let Some(own) = own else { return libc::EINVAL };
+    // SAFETY: the program's own queue pair, which it may not destroy during the call.
     let queue = || Some(ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num }));
-    // SAFETY: the function that was in the place of this one, and the caller's own call.
-    unsafe { call(hooked.own.post_recv, [qp, first, bad], c"ibv_post_recv", queue) }
+    // SAFETY: the provider's function, which gets what the program has given to this one.
+    unsafe { call(own, [qp, first, bad], c"ibv_post_recv", queue) }
 }
 
 /// `post_srq_recv` of a context.
@@ -154,15 +163,16 @@ pub(super) unsafe extern "C-unwind" fn post_srq_recv(
     first: *mut c_void,
     bad: *mut c_void,
 ) -> c_int {
-    // SAFETY: the program's own queue, which begins with the address of its context.
-    let Some(hooked) = table::find(unsafe { *srq.cast::<usize>() }) else { return libc::EINVAL };
+    // SAFETY: as in `post_send`, of a shared receive queue.
+    let own = unsafe { functions(srq) }.and_then(|known| known.post_srq_recv.load(Relaxed));
+    let Some(own) = own else { return libc::EINVAL };
     let queue = || {
         // SAFETY: as above.
         let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
         // SAFETY: a context lives as long as its queues.
         let fd = unsafe { (**context).cmd_fd };
-        uverbs::srq_index(fd, *handle).map(ReceiveQueue::Shared)
+        descriptors::srq_index(fd, *handle).map(ReceiveQueue::Shared)
     };
-    // SAFETY: the function that was in the place of this one, and the caller's own call.
-    unsafe { call(hooked.own.post_srq_recv, [srq, first, bad], c"ibv_post_srq_recv", queue) }
+    // SAFETY: the provider's function, which gets what the program has given to this one.
+    unsafe { call(own, [srq, first, bad], c"ibv_post_srq_recv", queue) }
 }

@@ -12,7 +12,7 @@ const DEEPEST: usize = 64;
 
 /// A function that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) struct Frame {
+pub(crate) struct Frame {
     /// The address at which its variables end: another call of it from the same depth has the same.
     end: usize,
     /// The address at which its code begins.
@@ -50,7 +50,7 @@ impl Frames {
 }
 
 /// The function whose variable is at an address, if that is on the stack of the calling thread.
-pub(in crate::client) fn frame_of(address: usize) -> Option<Frame> {
+pub(crate) fn frame_of(address: usize) -> Option<Frame> {
     // Most memory is elsewhere: below the used part of the stack, or far above it.
     let here = 0u8;
     let here = std::ptr::from_ref(std::hint::black_box(&here)) as usize;
@@ -67,7 +67,7 @@ pub(in crate::client) fn frame_of(address: usize) -> Option<Frame> {
 impl Frame {
     /// Whether the function has returned; the thread that has called it asks. Another call of the same function
     /// from the same depth counts as not returned.
-    pub(in crate::client) fn has_returned(self) -> bool {
+    pub(crate) fn has_returned(self) -> bool {
         let is_it = |(_, end, function)| (end, function) == (self.end, self.function);
         let frames = Frames::walk().filter(|frames| frames.outermost() == self.stack);
         frames.is_some_and(|frames| !frames.spans().any(is_it))

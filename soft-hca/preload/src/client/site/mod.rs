@@ -22,7 +22,7 @@ use std::ffi::CStr;
 
 use soft_hca_core::trace::{self, Site, event};
 
-use super::process::{self, Process};
+use crate::client::process::{self, Process};
 pub(super) use frame::{Frame, frame_of};
 use stack::{Stack, Trail};
 

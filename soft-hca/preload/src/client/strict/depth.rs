@@ -13,7 +13,7 @@ use crate::client::of_process::OfProcess;
 
 /// What a queue pair was created with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// What was asked for at creation.
     pub max_send_wr: u32,
     /// The same of receives; 0 with a shared receive queue.
@@ -45,7 +45,7 @@ struct QueuePair {
 
 /// A send in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct Send {
+pub(crate) struct Send {
     pub wr_id: u64,
     pub is_signaled: bool,
 }
@@ -59,7 +59,7 @@ struct Shared {
 
 /// The queues of this process.
 #[derive(Debug, Default)]
-pub(in crate::client) struct Depths {
+pub(crate) struct Depths {
     /// By number.
     queue_pairs: HashMap<u32, QueuePair>,
     /// By index.
@@ -68,7 +68,7 @@ pub(in crate::client) struct Depths {
 
 /// Which queue receives are posted to.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) enum Receives {
+pub(crate) enum Receives {
     /// That of a queue pair with a number.
     Own(u32),
     /// A shared one, by its index.
@@ -77,7 +77,7 @@ pub(in crate::client) enum Receives {
 
 /// A completion that was polled.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct Polled {
+pub(crate) struct Polled {
     pub qpn: u32,
     pub wr_id: u64,
     pub has_failed: bool,
@@ -86,51 +86,55 @@ pub(in crate::client) struct Polled {
 }
 
 /// All queues, locked.
-pub(in crate::client) fn depths() -> MutexGuard<'static, Depths> {
+pub(crate) fn depths() -> MutexGuard<'static, Depths> {
     static DEPTHS: OfProcess<Depths> = OfProcess::new();
     DEPTHS.lock()
 }
 
 impl Depths {
-    pub(super) fn begin(&mut self, qpn: u32, asked: Asked) {
+    pub(crate) fn begin(&mut self, qpn: u32, asked: Asked) {
         let sends = VecDeque::new();
         self.queue_pairs.insert(qpn, QueuePair { asked, sends, receives: 0, has_failed: false });
     }
 
     /// What was asked for of a queue pair.
-    pub(super) fn asked(&self, qpn: u32) -> Option<Asked> {
+    pub(crate) fn asked(&self, qpn: u32) -> Option<Asked> {
         self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.asked)
     }
 
-    pub(super) fn forget(&mut self, qpn: u32) {
-        self.queue_pairs.remove(&qpn);
+    /// A queue pair is gone. Completions of it may be polled still, and give back the receives of a shared queue: one
+    /// with such a queue is remembered until another one has its number.
+    pub(crate) fn forget(&mut self, qpn: u32) {
+        if self.asked(qpn).is_some_and(|asked| asked.srq.is_none()) {
+            self.queue_pairs.remove(&qpn);
+        }
     }
 
     /// A queue pair is in RESET: its queues are empty.
-    pub(super) fn reset(&mut self, qpn: u32) {
+    pub(crate) fn reset(&mut self, qpn: u32) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) {
             queue_pair.sends.clear();
             (queue_pair.receives, queue_pair.has_failed) = (0, false);
         }
     }
 
-    pub(super) fn begin_shared(&mut self, srq: u32, max_wr: u32) {
+    pub(crate) fn begin_shared(&mut self, srq: u32, max_wr: u32) {
         self.shared.insert(srq, Shared { max_wr, receives: 0 });
     }
 
-    pub(super) fn resize_shared(&mut self, srq: u32, max_wr: u32) {
+    pub(crate) fn resize_shared(&mut self, srq: u32, max_wr: u32) {
         if let Some(shared) = self.shared.get_mut(&srq) {
             shared.max_wr = max_wr;
         }
     }
 
     /// What was asked for of a shared receive queue.
-    pub(super) fn shared(&self, srq: u32) -> Option<u32> {
+    pub(crate) fn shared(&self, srq: u32) -> Option<u32> {
         self.shared.get(&srq).map(|shared| shared.max_wr)
     }
 
     /// Takes sends into a queue; gives how many have room there.
-    pub(super) fn post_sends(&mut self, qpn: u32, list: &[Send]) -> usize {
+    pub(crate) fn post_sends(&mut self, qpn: u32, list: &[Send]) -> usize {
         let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) else { return list.len() };
         if !queue_pair.asked.is_followed[0] || queue_pair.has_failed {
             return list.len();
@@ -147,7 +151,7 @@ impl Depths {
     }
 
     /// The last `count` of the sends that were taken were not posted after all.
-    pub(super) fn take_back_sends(&mut self, qpn: u32, count: usize) {
+    pub(crate) fn take_back_sends(&mut self, qpn: u32, count: usize) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) {
             let left = queue_pair.sends.len().saturating_sub(count);
             queue_pair.sends.truncate(left);
@@ -155,7 +159,7 @@ impl Depths {
     }
 
     /// Takes receives into a queue; gives how many have room there.
-    pub(super) fn post_receives(&mut self, queue: Receives, count: usize) -> usize {
+    pub(crate) fn post_receives(&mut self, queue: Receives, count: usize) -> usize {
         let (receives, limit) = match queue {
             Receives::Own(qpn) => match self.queue_pairs.get_mut(&qpn) {
                 Some(queue_pair) if queue_pair.asked.is_followed[1] && !queue_pair.has_failed => {
@@ -174,7 +178,7 @@ impl Depths {
     }
 
     /// The last `count` of the receives that were taken were not posted after all.
-    pub(super) fn take_back_receives(&mut self, queue: Receives, count: usize) {
+    pub(crate) fn take_back_receives(&mut self, queue: Receives, count: usize) {
         let receives = match queue {
             Receives::Own(qpn) => self.queue_pairs.get_mut(&qpn).map(|qp| &mut qp.receives),
             Receives::Shared(srq) => self.shared.get_mut(&srq).map(|shared| &mut shared.receives),
@@ -185,7 +189,7 @@ impl Depths {
     }
 
     /// A completion was polled.
-    pub(super) fn polled(&mut self, polled: Polled) {
+    pub(crate) fn polled(&mut self, polled: Polled) {
         let Some(queue_pair) = self.queue_pairs.get_mut(&polled.qpn) else { return };
         let signaled = |send: &Send| send.is_signaled;
         let is_receive = if polled.has_failed {
@@ -256,6 +260,17 @@ mod tests {
         assert_eq!(depths.post_receives(shared, 9), 1);
         depths.resize_shared(5, 5);
         assert_eq!(depths.post_receives(shared, 9), 2);
+    }
+
+    #[test]
+    fn receives_of_a_shared_queue_come_back_after_the_queue_pair_has_gone() {
+        let mut depths = depths(1);
+        depths.begin_shared(6, 2);
+        depths.begin(QPN, Asked { srq: Some(6), ..Asked::default() });
+        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 2);
+        depths.forget(QPN);
+        depths.polled(polled(1, true));
+        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 1);
     }
 
     #[test]

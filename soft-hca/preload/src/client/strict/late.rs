@@ -39,24 +39,24 @@ fn unread(arena: &Mapping, index: u32) -> u32 {
 }
 
 /// A queue was created.
-pub(super) fn begin(index: u32, seed: u64, is_followed: bool) {
+pub(crate) fn begin(index: u32, seed: u64, is_followed: bool) {
     queues().insert(index, Queue { random: Random::new(seed), owed: 0, left: None, is_followed });
 }
 
 /// Whether the polls of a queue are all seen one by one.
-pub(super) fn is_followed(index: u32) -> bool {
+pub(crate) fn is_followed(index: u32) -> bool {
     queues().get(&index).is_some_and(|queue| queue.is_followed)
 }
 
 /// A queue was armed, or an event of it was taken.
-pub(super) fn owe(arena: &Mapping, index: u32) {
+pub(crate) fn owe(arena: &Mapping, index: u32) {
     if let Some(queue) = queues().get_mut(&index) {
         queue.owed = unread(arena, index);
     }
 }
 
 /// Whether a poll finds nothing yet.
-pub(super) fn is_late(arena: &Mapping, index: u32) -> bool {
+pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
     let mut queues = queues();
     let Some(queue) = queues.get_mut(&index) else { return false };
     let unread = unread(arena, index);
@@ -91,17 +91,17 @@ fn pause(seed: u64, one_in: u64, most: Duration) {
 }
 
 /// A queue is about to be armed: completions may come before that.
-pub(super) fn before_arming(seed: u64) {
+pub(crate) fn before_arming(seed: u64) {
     pause(seed, 2, Duration::from_millis(10));
 }
 
 /// A receive is about to be posted: a message may come before that.
-pub(super) fn before_receive(seed: u64) {
+pub(crate) fn before_receive(seed: u64) {
     pause(seed, 4, Duration::from_millis(2));
 }
 
 /// A poll has found so many completions.
-pub(super) fn found(index: u32, count: u32) {
+pub(crate) fn found(index: u32, count: u32) {
     if let Some(queue) = queues().get_mut(&index) {
         queue.owed = queue.owed.saturating_sub(count);
     }

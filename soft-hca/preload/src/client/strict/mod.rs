@@ -5,15 +5,15 @@
 //! | file | what |
 //! | --- | --- |
 //! | `depth` | how many requests are in a queue, going by what was posted and polled |
-//! | `layer` | the functions between ours and the provider's that refuse what is too much, and poll late |
 //! | `late` | which polls find nothing yet |
+//!
+//! The functions between ours and the provider's that ask here are in `hook::layer`.
 //!
 //! Whether a program is run so is decided once, before its first object is there. Otherwise nothing of this
 //! is on any way.
 
 pub(super) mod depth;
 pub(super) mod late;
-pub(super) mod layer;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -98,7 +98,16 @@ pub(super) fn note(
     command: &Command<'_>,
     answer: &mut Answer,
 ) -> Result<()> {
-    let Some(seed) = seed() else { return Ok(()) };
+    seed().map_or(Ok(()), |seed| note_with(seed, arena, named, command, answer))
+}
+
+fn note_with(
+    seed: u64,
+    arena: &Mapping,
+    named: &Named,
+    command: &Command<'_>,
+    answer: &mut Answer,
+) -> Result<()> {
     let mut depths = depths();
     let Answer { created, bytes, .. } = answer;
     match (command.number, &*created) {
@@ -216,4 +225,129 @@ fn begin(
         srq: named.srq.filter(|_| is_shared),
     };
     depths.begin(qpn, asked);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Acquire;
+
+    use soft_hca_core::rpc::ChannelId;
+    use soft_hca_core::uapi::uverbs::request::{CmdHdr, Request};
+    use soft_hca_core::uapi::verbs::Qpn;
+    use zerocopy::{FromZeros, Immutable, IntoBytes};
+
+    use super::depth::{Receives, Send};
+    use super::*;
+
+    /// The answer to a command as the program gets it, by what the daemon has answered. All objects of this process
+    /// are in one table: each test has numbers of its own.
+    fn noted<R: Request, A: IntoBytes + Immutable + FromBytes>(
+        arena: &Mapping,
+        named: Named,
+        request: &R,
+        created: Option<Created>,
+        answered: &A,
+    ) -> A {
+        let in_words = ((size_of::<CmdHdr>() + size_of::<R>()) / 4) as u16;
+        let header = CmdHdr { command: R::NUMBER, in_words, out_words: 0 };
+        let written = [header.as_bytes(), request.as_bytes()].concat();
+        let command = Command::parse(&written).unwrap();
+        let mut answer = Answer { created, bytes: answered.as_bytes().to_vec() };
+        note_with(7, arena, &named, &command, &mut answer).unwrap();
+        A::read_from_bytes(&answer.bytes).unwrap()
+    }
+
+    fn named(qpn: u32) -> Named {
+        Named { qpn, ..Named::default() }
+    }
+
+    #[test]
+    fn a_completion_queue_holds_what_was_asked_for() {
+        let arena = Mapping::create().unwrap();
+        let (index, generation) = (2001, 1);
+        let exact = || arena.cqs[index as usize].exact.load(Acquire);
+        let created = Some(Created::Cq { handle: 3, index, generation });
+        let asked = request::CreateCq { cqe: 10, ..Default::default() };
+        let given = answer::CreateCq { cq_handle: 3, cqe: 15 };
+        let answer = noted(&arena, Named::default(), &asked, created, &given);
+        assert_eq!((answer.cq_handle, answer.cqe, exact()), (3, 10, 10));
+        let asked = request::ResizeCq { cqe: 20, ..Default::default() };
+        let cqs = [Some(index), None];
+        assert_eq!(noted(&arena, Named { cqs, ..named(0) }, &asked, None, &31u32), 20);
+        assert_eq!(exact(), 20);
+        // A queue that is not known is the daemon's to refuse.
+        assert_eq!(noted(&arena, Named::default(), &asked, None, &31u32), 31);
+        // What has no room for the word, and what creates something else, stays as it is.
+        let other = Some(Created::Channel(ChannelId { index, generation }));
+        let asked = request::CreateCq { cqe: 5, ..Default::default() };
+        assert_eq!(noted(&arena, Named::default(), &asked, other, &given).cqe, 15);
+        assert_eq!(exact(), 20);
+    }
+
+    #[test]
+    fn a_queue_pair_has_what_was_asked_for_until_it_is_destroyed() {
+        let arena = Mapping::create().unwrap();
+        const QPN: u32 = 0x2001;
+        let cqs = [Some(2002), Some(2003)];
+        for index in cqs.into_iter().flatten() {
+            late::begin(index, 1, true);
+        }
+        let asked = request::CreateQp {
+            max_send_wr: 1,
+            max_recv_wr: 2,
+            max_send_sge: 3,
+            max_recv_sge: 4,
+            max_inline_data: 5,
+            ..Default::default()
+        };
+        let created = Some(Created::Qp { handle: 1, qpn: Qpn::new(QPN) });
+        let given =
+            answer::CreateQp { max_send_wr: 63, max_inline_data: 96, ..FromZeros::new_zeroed() };
+        let answer = noted(&arena, Named { cqs, ..named(0) }, &asked, created, &given);
+        let sizes = (answer.max_send_sge, answer.max_recv_sge, answer.max_inline_data);
+        assert_eq!(sizes, (3, 4, 5));
+        let query = request::QueryQp::default();
+        let queried = || noted(&arena, named(QPN), &query, None, &answer::QueryQp::default());
+        assert_eq!((queried().max_send_wr, queried().max_recv_wr), (1, 2));
+        let send = [Send { wr_id: 1, is_signaled: true }; 2];
+        let post = || {
+            let mut depths = depths();
+            (depths.post_sends(QPN, &send), depths.post_receives(Receives::Own(QPN), 3))
+        };
+        assert_eq!(post(), (1, 2));
+        // A change of something else, and to another state, leaves what is posted.
+        let modify = |attr_mask: QpAttrMask, state: u32| {
+            let attr_mask = attr_mask.bits();
+            let asked =
+                request::ModifyQp { attr_mask, qp_state: state as u8, ..Default::default() };
+            noted(&arena, named(QPN), &asked, None, &0u32);
+        };
+        modify(QpAttrMask::empty(), state::RESET);
+        modify(QpAttrMask::STATE, state::INIT);
+        assert_eq!(post(), (0, 0));
+        modify(QpAttrMask::STATE, state::RESET);
+        assert_eq!(post(), (1, 2));
+        noted(&arena, named(QPN), &request::DestroyQp::default(), None, &0u32);
+        assert_eq!(queried().max_send_wr, 0, "it is the daemon's answer");
+    }
+
+    #[test]
+    fn a_shared_receive_queue_has_what_was_asked_for() {
+        let arena = Mapping::create().unwrap();
+        let srq = 2004;
+        let asked = request::CreateSrq { max_wr: 3, ..Default::default() };
+        let given = answer::CreateSrq { srqn: srq + 1, max_wr: 63, ..Default::default() };
+        assert_eq!(noted(&arena, Named::default(), &asked, None, &given).max_wr, 3);
+        let named = Named { srq: Some(srq), ..Named::default() };
+        let query = request::QuerySrq::default();
+        let max_wr = || noted(&arena, named, &query, None, &answer::QuerySrq::default()).max_wr;
+        assert_eq!(max_wr(), 3);
+        for (attr_mask, left) in [(SrqAttrMask::empty(), 3), (SrqAttrMask::MAX_WR, 9)] {
+            let attr_mask = attr_mask.bits();
+            let asked = request::ModifySrq { attr_mask, max_wr: 9, ..Default::default() };
+            noted(&arena, named, &asked, None, &0u32);
+            assert_eq!(max_wr(), left);
+        }
+        assert_eq!(depths().post_receives(Receives::Shared(srq), 20), 9);
+    }
 }

@@ -1,55 +1,28 @@
 //! Completion channels.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use soft_hca_core::arena::Mapping;
 use soft_hca_core::engine::Reading;
 use soft_hca_core::errno::{Errno, Result, ensure};
-use soft_hca_core::rpc::ChannelId;
+use soft_hca_core::rpc::{ChannelId, Connection, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::uverbs::answer::CompEventDesc;
 use zerocopy::IntoBytes;
 
+use crate::client::cancel::put_off;
+use crate::client::cq::CqInfo;
+use crate::client::outcome::Outcome;
 use crate::client::process::Process;
-use crate::client::uverbs::UverbsFile;
-use crate::client::{Outcome, acknowledged, daemon, hook, strict};
-
-/// A completion queue as this process knows it.
-#[derive(Debug)]
-pub(crate) struct CqInfo {
-    /// Index in the arena.
-    pub index: u32,
-    /// Generation of the entry.
-    pub generation: u32,
-    /// The program's name for it: the address of its `struct ibv_cq`.
-    pub user_handle: u64,
-    /// Whether its polls pass through [`hook`](crate::client::hook), once that was tried.
-    pub is_hooked: OnceLock<bool>,
-    /// Completion events that the program has read.
-    pub events_read: AtomicU32,
-}
-
-impl CqInfo {
-    /// Whether the entry still is this queue's.
-    pub(crate) fn is_live(&self, arena: &Mapping) -> bool {
-        arena.cqs[self.index as usize].live.load(Acquire) == self.generation
-    }
-
-    /// The same queue for [`hook`](crate::client::hook).
-    pub(crate) fn as_hooked(&self) -> hook::Queue {
-        hook::Queue { index: self.index, generation: self.generation }
-    }
-}
+use crate::client::{acknowledged, daemon, strict};
 
 /// A completion channel: its tokens are in an event descriptor, its events in the queues.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub id: ChannelId,
-    /// The device file that it was created through, with which it ends at the latest.
-    pub file: Weak<UverbsFile>,
+    /// The connection of the device file that it was created through, with which it ends at the latest.
+    pub connection: Weak<Mutex<Connection>>,
     pub process: &'static Process,
     /// The event descriptor, with a token for each event.
     pub tokens: Arc<OwnedFd>,
@@ -67,8 +40,11 @@ impl Drop for Channel {
             return;
         }
         self.process.env.forget_channel(self.id.index, self.id.generation);
-        if let Some(file) = self.file.upgrade() {
-            file.close_channel(self.id);
+        if let Some(connection) = self.connection.upgrade() {
+            let request = Request::CloseChannel(self.id);
+            let lock = || connection.lock().unwrap_or_else(PoisonError::into_inner);
+            // A daemon that has gone has nothing to free.
+            put_off(|| lock().send(&request.encode(), &[])).ok();
         }
     }
 }
@@ -110,11 +86,11 @@ impl Channel {
             if !queues[i].is_live(&self.process.arena) {
                 continue;
             }
-            let cq = &self.process.arena.cqs[queues[i].index as usize];
+            let cq = &self.process.arena.cqs[queues[i].index() as usize];
             let one_less = |pending: u32| pending.checked_sub(1);
             if cq.pending_events.fetch_update(AcqRel, Acquire, one_less).is_ok() {
                 queues[i].events_read.fetch_add(1, AcqRel);
-                strict::owe(&self.process.arena, queues[i].index);
+                strict::owe(&self.process.arena, queues[i].index());
                 let queue = Arc::clone(&queues[i]);
                 // All queues get their turn.
                 queues.rotate_left(i + 1);
@@ -124,8 +100,13 @@ impl Channel {
         None
     }
 
+    /// A queue reports here.
+    pub(crate) fn add(&self, queue: Arc<CqInfo>) {
+        self.queues().push(queue);
+    }
+
     /// A queue is gone.
     pub(crate) fn forget(&self, index: u32) {
-        self.queues().retain(|queue| queue.index != index);
+        self.queues().retain(|queue| queue.index() != index);
     }
 }

@@ -4,24 +4,26 @@ use std::ffi::{c_int, c_void};
 
 use zerocopy::FromBytes;
 
+use crate::client::functions::{EndPoll, NextPoll, PollCq, Post, Slot, StartPoll};
+
 /// `struct ibv_context`: of its functions only those that are replaced have names here.
 #[repr(C)]
-pub(in crate::client) struct Context {
+pub(crate) struct Context {
     device: *mut c_void,
     before: [usize; 11],
-    pub poll_cq: usize,
+    pub poll_cq: Slot<PollCq>,
     queues: [usize; 8],
-    pub post_srq_recv: usize,
+    pub post_srq_recv: Slot<Post>,
     sending: [usize; 4],
-    pub post_send: usize,
-    pub post_recv: usize,
+    pub post_send: Slot<Post>,
+    pub post_recv: Slot<Post>,
     behind: [usize; 5],
     pub cmd_fd: c_int,
 }
 
 /// `struct ibv_qp`
 #[repr(C)]
-pub(in crate::client) struct Qp {
+pub(crate) struct Qp {
     context: *mut Context,
     before: [usize; 5],
     handle: u32,
@@ -35,7 +37,7 @@ pub(in crate::client) struct Qp {
 
 /// `struct ibv_srq`
 #[repr(C)]
-pub(in crate::client) struct Srq {
+pub(crate) struct Srq {
     pub context: *mut Context,
     before: [usize; 2],
     pub handle: u32,
@@ -46,7 +48,7 @@ pub(in crate::client) struct Srq {
 
 /// `struct ibv_cq_ex`, which begins as `struct ibv_cq` does.
 #[repr(C)]
-pub(in crate::client) struct ExtendedCq {
+pub(crate) struct ExtendedCq {
     pub context: *mut Context,
     channel: *mut c_void,
     cq_context: *mut c_void,
@@ -59,15 +61,15 @@ pub(in crate::client) struct ExtendedCq {
     comp_mask: u32,
     status: u32,
     wr_id: u64,
-    pub start_poll: usize,
-    pub next_poll: usize,
-    pub end_poll: usize,
+    pub start_poll: Slot<StartPoll>,
+    pub next_poll: Slot<NextPoll>,
+    pub end_poll: Slot<EndPoll>,
 }
 
 /// `struct ibv_send_wr`, up to the union of which RDMA and atomic operations have the remote address first.
 #[repr(C)]
 #[derive(FromBytes)]
-pub(in crate::client) struct SendWr {
+pub(crate) struct SendWr {
     pub wr_id: u64,
     pub next: u64,
     pub sg_list: u64,
@@ -81,7 +83,7 @@ pub(in crate::client) struct SendWr {
 /// `struct ibv_recv_wr`
 #[repr(C)]
 #[derive(FromBytes)]
-pub(in crate::client) struct RecvWr {
+pub(crate) struct RecvWr {
     pub wr_id: u64,
     pub next: u64,
     pub sg_list: u64,
@@ -92,7 +94,7 @@ pub(in crate::client) struct RecvWr {
 /// `struct ibv_sge`
 #[repr(C)]
 #[derive(FromBytes)]
-pub(in crate::client) struct Sge {
+pub(crate) struct Sge {
     pub addr: u64,
     pub length: u32,
     lkey: u32,
@@ -101,7 +103,7 @@ pub(in crate::client) struct Sge {
 /// `struct ibv_wc`, up to the number of the queue pair.
 #[repr(C)]
 #[derive(FromBytes)]
-pub(in crate::client) struct Wc {
+pub(crate) struct Wc {
     pub wr_id: u64,
     pub status: u32,
     pub opcode: u32,
@@ -114,10 +116,10 @@ pub(in crate::client) struct Wc {
 
 impl Wc {
     /// The bit of the opcode that receives have (`IBV_WC_RECV`).
-    pub(in crate::client) const RECV: u32 = 1 << 7;
+    pub(crate) const RECV: u32 = 1 << 7;
 
     /// Whether a successful one is a receive's.
-    pub(in crate::client) fn is_receive(&self) -> bool {
+    pub(crate) fn is_receive(&self) -> bool {
         self.opcode & Self::RECV != 0
     }
 }

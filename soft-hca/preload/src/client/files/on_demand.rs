@@ -12,7 +12,7 @@ use soft_hca_core::uapi::verbs::access;
 use crate::client::memory;
 
 /// Whether a region is on demand.
-pub(super) fn is_on_demand(region: &request::RegMr) -> bool {
+pub(crate) fn is_on_demand(region: &request::RegMr) -> bool {
     region.access_flags & access::ON_DEMAND != 0
 }
 
@@ -28,11 +28,11 @@ struct Region {
 
 /// The regions of a device file, by their keys.
 #[derive(Debug, Default)]
-pub(super) struct OnDemand(HashMap<u32, Region>);
+pub(crate) struct OnDemand(HashMap<u32, Region>);
 
 impl OnDemand {
     /// Enters a region that was registered.
-    pub(super) fn insert(&mut self, asked: &request::RegMr, given: &answer::RegMr) {
+    pub(crate) fn insert(&mut self, asked: &request::RegMr, given: &answer::RegMr) {
         let request::RegMr { start, length, pd_handle, access_flags, .. } = *asked;
         let is_writable = access_flags & access::LOCAL_WRITE != 0;
         let region = Region { handle: given.mr_handle, pd_handle, start, length, is_writable };
@@ -40,12 +40,12 @@ impl OnDemand {
     }
 
     /// Removes a region that was deregistered.
-    pub(super) fn remove(&mut self, handle: u32) {
+    pub(crate) fn remove(&mut self, handle: u32) {
         self.0.retain(|_, region| region.handle != handle);
     }
 
     /// `ibv_advise_mr`: faults the memory in. Without `IBV_ADVISE_MR_FLAG_FLUSH` the first use may do that.
-    pub(super) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
+    pub(crate) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
         const NONE: Errno =
             Errno::EINVAL.because("no region on demand that allows local write has this key");
         for Range { addr, length, lkey } in ranges.iter().copied() {

@@ -14,7 +14,7 @@ use crate::client::process::Process;
 
 /// The regions of a device file.
 #[derive(Debug)]
-pub(super) struct Regions {
+pub(crate) struct Regions {
     process: &'static Process,
     /// Keys by handle.
     keys: Mutex<HashMap<u32, u32>>,
@@ -22,13 +22,13 @@ pub(super) struct Regions {
 
 impl Regions {
     /// The regions of a device that was just opened: none.
-    pub(super) fn of(process: &'static Process) -> Self {
+    pub(crate) fn of(process: &'static Process) -> Self {
         Self { process, keys: Mutex::default() }
     }
 
     /// Takes note of a command that was done, before the program learns of it. No copy uses memory that is
     /// deregistered when this returns.
-    pub(super) fn note(&self, command: &Command<'_>, answer: &[u8]) -> Result<()> {
+    pub(crate) fn note(&self, command: &Command<'_>, answer: &[u8]) -> Result<()> {
         let Some(registry) = self.process.registry() else { return Ok(()) };
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         match command.number {

@@ -51,25 +51,27 @@ impl Lines {
 /// A descriptor for the program, with the lowest free number: an epoll instance, or the event descriptor where the
 /// kernel refuses one, as under a filter.
 pub(crate) fn for_program(
-    tokens: BorrowedFd<'_>,
-    line: BorrowedFd<'_>,
+    [tokens, line]: [BorrowedFd<'_>; 2],
     close_on_exec: bool,
     nonblocking: bool,
 ) -> Result<RawFd> {
     let made = match instance(tokens, line, close_on_exec) {
         Some(made) => made,
-        None => {
-            let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-            // SAFETY: makes a new descriptor of the same open file, which the program will close.
-            check(unsafe { libc::fcntl(tokens.as_raw_fd(), command, 0) })
-                .map_err(|e| as_errno(&e))?
-        }
+        None => duplicate(tokens, close_on_exec)?,
     };
     if nonblocking {
         // SAFETY: sets a flag of our own open file.
         unsafe { libc::fcntl(made, libc::F_SETFL, libc::O_NONBLOCK) };
     }
     Ok(made)
+}
+
+/// Another descriptor of an open file, which the program owns, with the lowest free number.
+pub(crate) fn duplicate(fd: BorrowedFd<'_>, close_on_exec: bool) -> Result<RawFd> {
+    let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    // SAFETY: takes numbers only, and the descriptor is open as long as it is borrowed.
+    let made = check(unsafe { libc::fcntl(fd.as_raw_fd(), command, 0) });
+    made.map_err(|error| as_errno(&error))
 }
 
 fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -> Option<RawFd> {
@@ -122,7 +124,7 @@ mod tests {
         let (tokens, mut writer) = UnixStream::pair().unwrap();
         let (line, daemon) = UnixStream::pair().unwrap();
         let line = OwnedFd::from(line);
-        let fd = for_program(tokens.as_fd(), line.as_fd(), true, false).unwrap();
+        let fd = for_program([tokens.as_fd(), line.as_fd()], true, false).unwrap();
         // SAFETY: made above, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         assert!(!is_readable(&fd));

@@ -13,9 +13,9 @@ use arc_swap::ArcSwapOption;
 
 use soft_hca_core::trace::event::{Open, OpenKind};
 
-use crate::client::channel::Channel;
-use crate::client::cm::CmFile;
-use crate::client::uverbs::UverbsFile;
+use crate::client::files::channel::Channel;
+use crate::client::files::cm::CmFile;
+use crate::client::files::uverbs::UverbsFile;
 use crate::client::{doorbell, memory_owner};
 
 /// What stands behind a descriptor.
@@ -78,6 +78,12 @@ pub fn ours(fd: RawFd) -> bool {
 /// What stands behind a descriptor.
 pub(crate) fn get(fd: RawFd) -> Option<Entry> {
     TABLE[place(fd)?].load().as_deref().cloned()
+}
+
+/// Index in the arena of the shared receive queue that has a handle in a device file.
+pub(crate) fn srq_index(fd: RawFd, handle: u32) -> Option<u32> {
+    let Some(Entry::Uverbs(file)) = get(fd) else { return None };
+    file.handles.srq(handle)
 }
 
 /// Puts something behind a descriptor. A number beyond the table's end stays unknown: no device

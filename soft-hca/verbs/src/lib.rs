@@ -1,4 +1,5 @@
-//! The words of the verbs as types, each once: numbers of rdma-core's headers and their names.
+//! The words of the verbs as types, each once: numbers of rdma-core's headers and their names, and why
+//! work requests fail.
 //!
 //! ```
 //! use soft_hca_verbs::WcStatus;
@@ -24,12 +25,14 @@
 //! | `port` | ports and paths | |
 //! | `limit` | limits of devices | |
 //! | `error_number` | error numbers of refused calls | `errno.h` |
+//! | [`cause`] | why work requests wait or fail | |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 #[macro_use]
 mod word;
 
+pub mod cause;
 mod completion;
 mod error_number;
 mod event;
@@ -39,6 +42,7 @@ mod port;
 mod queue_pair;
 mod work;
 
+pub use cause::Cause;
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};

@@ -36,7 +36,7 @@
 //! | `own_memory` | within this process | |
 //! | `registry` | regions and processes, as told to the process that copies | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
-//! | `check`, `cause` | checks that have failed, and why | |
+//! | `check` | checks that have failed | |
 //! | `traced`, `posted` | what is traced | |
 //! | `asynchronous` | asynchronous events | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
@@ -60,7 +60,6 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 mod bounce_phase;
-pub mod cause;
 mod check;
 mod completion;
 mod copier;

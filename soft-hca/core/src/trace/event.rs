@@ -12,7 +12,7 @@ use crate::uapi::verbs::status;
 
 /// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
 /// it.
-pub(super) const VERSION: u8 = 7;
+pub(super) const VERSION: u8 = 8;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -595,7 +595,7 @@ mod tests {
             (21, 12),
             (22, 4),
         ];
-        assert_eq!((VERSION, SIZES), (7, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (8, &sizes[..]));
     }
 
     #[test]

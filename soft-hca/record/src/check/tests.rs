@@ -522,9 +522,9 @@ fn requests_in_a_state_that_is_none_for_them() {
         }},
     }));
     for (wr_id, peer) in [
-        (1, json!({"is": "in_state", "state": 1})),
+        (1, json!({"is": "in_state", "state": "IBV_QPS_INIT"})),
         (2, json!({"is": "not_connected_to_us", "dest_qp": 0})),
-        (3, json!({"is": "in_state", "state": 6})),
+        (3, json!({"is": "in_state", "state": "IBV_QPS_ERR"})),
         (4, json!({"is": "not_connected_to_us", "dest_qp": 5})),
     ] {
         let reason = json!({

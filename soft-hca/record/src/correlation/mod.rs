@@ -31,6 +31,7 @@ pub(crate) use threads::Threads;
 use soft_hca_verbs::CmEvent;
 
 use crate::calls;
+use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::value::{Name, Named, Value};
 use crate::words;
@@ -201,7 +202,7 @@ impl<'r> Correlation<'r> {
         let transfer = &self.transfers[self.transfer[at]?];
         let executed = transfer.executed.filter(|_| transfer.completion == Some(at))?;
         match &self.entries[executed].what {
-            What::Executed(executed) => executed.reason.as_ref().map(words::reason),
+            What::Executed(executed) => executed.reason.as_ref().map(sentence),
             _ => None,
         }
     }

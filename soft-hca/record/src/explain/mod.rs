@@ -15,12 +15,13 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use soft_hca_verbs::cause::{Cause, Side};
 use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
 
+use crate::cause::sentence;
 use crate::connection;
-use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
+use crate::entry::{ASKED_FOR, Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
 use crate::place::Place;
-use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
 use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
@@ -130,7 +131,7 @@ impl Explainer {
                 return problems;
             }
             // Nothing is wrong with it.
-            What::Stalled { reason: Reason::Held { .. }, .. } => None,
+            What::Stalled { reason: Cause::Held { .. }, .. } => None,
             What::Stalled { qp, wr_id, reason } => {
                 self.stalls(entry, *qp, *wr_id, reason);
                 None
@@ -195,7 +196,7 @@ impl Explainer {
         found.into_iter().map(|hang| blocked(&who, hang, (entry.t, &when))).collect()
     }
 
-    fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Reason) {
+    fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Cause) {
         let Entry { t, process, .. } = *entry;
         let new = || Stalled::new(wr_id, process, t, reason);
         let stalled = self.stalled.entry(qp).or_insert_with(new);
@@ -309,7 +310,7 @@ impl Explainer {
         let (reason, last) = stalled.reason_at(t);
         let (mut why, cause) = self.explain(reason, Side::Requester, (qp, t));
         if let Some((last, lasted)) = last {
-            why += &format!("; at last, for {}: {last}", duration(lasted));
+            why += &format!("; at last, for {}: {}", duration(lasted), sentence(last));
         }
         let about = About { qps: vec![qp], ..About::default() };
         let source = self.sources.send(qp, *wr_id);
@@ -317,18 +318,16 @@ impl Explainer {
     }
 
     /// The check that has failed for a work request of a queue pair, and what usually causes it.
-    fn explain(&self, reason: &Reason, subject: Side, at: (u32, u64)) -> (String, &'static str) {
+    fn explain(&self, reason: &Cause, subject: Side, at: (u32, u64)) -> (String, &'static str) {
         let (evidence, cause) = match subject {
             Side::Requester => self.known.evidence(at, reason, |process| self.who(process)),
             Side::Responder => Default::default(),
         };
         let counts = match reason {
-            Reason::ReceiverNotReady { .. } if subject == Side::Requester => {
-                self.hangs.counts(at.0)
-            }
+            Cause::ReceiverNotReady { .. } if subject == Side::Requester => self.hangs.counts(at.0),
             _ => String::new(),
         };
-        let why = format!("{}: {reason}{evidence}{counts}", side(reason, subject));
+        let why = format!("{}: {}{evidence}{counts}", side(reason, subject), sentence(reason));
         (why, cause.unwrap_or_else(|| usual_cause(reason)))
     }
 
@@ -416,7 +415,7 @@ impl Explainer {
         if completion.lost {
             let what = format!("a completion of qp {qp} is lost");
             let why = format!("the completion queue {cq} has no room");
-            let cause = usual_cause(&Reason::CqFull { side: Side::Requester, cq });
+            let cause = usual_cause(&Cause::CqFull { side: Side::Requester, cq });
             let about = About { qps: vec![qp], role: Role::Cause, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
@@ -432,7 +431,7 @@ impl Explainer {
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
             let (why, cause) =
-                (status_meaning(WcStatus::WR_FLUSH_ERR).into(), usual_cause(&Reason::Flushed));
+                (status_meaning(WcStatus::WR_FLUSH_ERR).into(), usual_cause(&Cause::Flushed));
             let about = About { qps, role: Role::Consequence, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }

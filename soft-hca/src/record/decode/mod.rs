@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `verbs`, `cm` | calls, and events of the connection manager |
 //! | `work` | work requests and completions |
-//! | `reason` | why these wait or have failed |
 //! | `posts` | work requests that the library refuses |
 //! | `places` | places in the programs' sources |
 //! | `symbols` | addresses by the debug information of their files |
@@ -16,7 +15,6 @@ mod names;
 mod packets;
 mod places;
 mod posts;
-mod reason;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -27,14 +25,14 @@ use std::collections::{HashMap, HashSet};
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
 use soft_hca_core::errno::{Label, Values};
+use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
 use soft_hca_fault::Happened;
 use soft_hca_record::entry::{
-    Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
+    ASKED_FOR, Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
     Unacknowledged, What,
 };
-use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named, Value};
 use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState};
 
@@ -43,7 +41,6 @@ pub(super) use names::gid;
 use packets::Packets;
 use places::Places;
 use posts::Limits;
-use reason::reason;
 
 /// An object of a process: its descriptor and handle lead to a number of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,7 +179,7 @@ impl Decoder {
                 What::ReceivePosted(work::receive_posted(&posted, tail))
             }
             Event::Stalled(Stalled { wr_id, qpn: qp }) => {
-                What::Stalled { qp, wr_id, reason: reason(tail)? }
+                What::Stalled { qp, wr_id, reason: cause::decode(tail)? }
             }
             Event::Executed(done) => {
                 let (qp, wr_id) = (done.receive_qpn, done.receive_wr_id);

@@ -11,12 +11,14 @@ mod threads;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use soft_hca_verbs::cause::Side;
+
 use super::checks::{side, usual_cause};
 use super::{Stalled, seconds};
 use crate::arguments::qp;
+use crate::cause::sentence;
 use crate::entry::{Channel, Entry, What};
 use crate::place::Place;
-use crate::reason::Side;
 use crate::text::duration;
 use crate::value::Named;
 use ids::Ids;
@@ -325,7 +327,7 @@ impl Hangs {
         let reason = match around.stalled.get(&number) {
             Some(stalled) => {
                 let reason = stalled.reason_at(around.t).0;
-                format!("waits: {}: {reason}", side(reason, Side::Requester))
+                format!("waits: {}: {}", side(reason, Side::Requester), sentence(reason))
             }
             None => "is not done".into(),
         };

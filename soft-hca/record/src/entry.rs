@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use soft_hca_verbs::{
-    Cause, CmEvent, ErrorNumber, EventType, Placement, Selectivity, SendFlags, WcOpcode, WcStatus,
-    WrOpcode,
+    Cause, CmEvent, ErrorNumber, EventType, Placement, Refusal, Selectivity, SendFlags, WcOpcode,
+    WcStatus, WrOpcode,
 };
 
 use crate::place::Site;
@@ -18,8 +18,6 @@ pub const FORMAT: &str = "soft-hca record";
 /// The value of [`Header::version`]: another one for files that this reader would misunderstand.
 /// Further members and kinds of entries may come without a new number.
 pub const VERSION: u32 = 2;
-/// Why a call fails that was to fail.
-pub const ASKED_FOR: &str = "a fault that was asked for";
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,9 +224,9 @@ pub enum Outcome {
         /// The error. In JSON its name as `errno` and its number as `number`.
         #[serde(flatten)]
         error: Failure,
-        /// Which check has failed, in a few words.
+        /// Which check has failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        reason: Option<Refusal>,
         /// What it has compared, or which objects are in the way; the one named `more` counts
         /// further ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
 use super::id::{Id, Key, Space, State};
@@ -16,9 +16,8 @@ const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 /// Requests that wait at most, whatever a program asks for (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
 
-pub(super) const NO_IP: Errno =
-    Errno::ENODEV.because("no device is found by an InfiniBand address");
-pub(super) const UNBOUND: Errno = Errno::EINVAL.because("the id has no address yet");
+pub(super) const NO_IP: Errno = Errno::ENODEV.because(Refusal::InfinibandAddress);
+pub(super) const UNBOUND: Errno = Errno::EINVAL.because(Refusal::IdUnbound);
 
 /// Who holds which port (the kernel's `rdma_bind_list`).
 #[derive(Debug, Default)]
@@ -40,7 +39,7 @@ impl Ports {
         let port = |i: u32| EPHEMERAL.start + ((random + i) % count) as u16;
         let mut candidates = (0..count).map(port);
         let unused = candidates.find(|port| !self.0.contains_key(&(space, *port)));
-        unused.ok_or(Errno::EADDRNOTAVAIL.because("every port of the port space is in use"))
+        unused.ok_or(Errno::EADDRNOTAVAIL.because(Refusal::PortsExhausted))
     }
 
     /// Gives back the port of an id.
@@ -66,8 +65,8 @@ fn source_of(
     space: Space,
     address: &Sockaddr,
 ) -> Result<Option<Source>> {
-    const NO_LINK: Errno = Errno::EINVAL.because("a link-local address needs a scope");
-    const STRANGE: Errno = Errno::EADDRNOTAVAIL.because("the address is none of the device's");
+    const NO_LINK: Errno = Errno::EINVAL.because(Refusal::LinkLocalScope);
+    const STRANGE: Errno = Errno::EADDRNOTAVAIL.because(Refusal::ForeignAddress);
     if address.is_unspecified() {
         return Ok(None);
     }
@@ -79,7 +78,7 @@ fn source_of(
         }
     }
     let source = find_source(ip.ip()).ok_or(STRANGE)?;
-    ensure(space != Space::Ipoib, Errno::EINVAL.because("no device has an interface of IPoIB"))?;
+    ensure(space != Space::Ipoib, Errno::EINVAL.because(Refusal::NoIpoib))?;
     let is_own = |source: &Source| source.port().is_some_and(|port| port.gids.has_own(ip.ip()));
     Ok(Some(source).filter(is_own))
 }
@@ -97,7 +96,7 @@ fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
     let is_it =
         |space: &&Space| ib.sid & ib.sid_mask & !0xffff == space.service_id(0) & ib.sid_mask;
     let found = allowed.iter().find(is_it).copied();
-    found.ok_or(Errno::EPROTONOSUPPORT.because("the service id is of another port space"))
+    found.ok_or(Errno::EPROTONOSUPPORT.because(Refusal::ServiceId))
 }
 
 impl Cm {
@@ -164,10 +163,10 @@ impl Cm {
                 continue;
             }
             if address.is_unspecified() || other_address.is_unspecified() {
-                return Err(Errno::EADDRNOTAVAIL.because("the port is in use for all addresses"));
+                return Err(Errno::EADDRNOTAVAIL.because(Refusal::PortInUse));
             }
             if same_family && address.gid() == other_address.gid() {
-                return Err(Errno::EADDRINUSE.because("the address and port are in use"));
+                return Err(Errno::EADDRINUSE.because(Refusal::AddressInUse));
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Connections: what an id has of one, and how it gets it.
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, Sockaddr};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::cm::CommId;
@@ -12,7 +12,7 @@ use super::stale::RemoteQp;
 use super::wire::{Ends, Envelope};
 use super::{Cm, Cx};
 
-pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
+pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because(Refusal::IdWithoutConnection);
 
 /// How far a connection has come (`enum ib_cm_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

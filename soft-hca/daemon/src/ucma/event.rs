@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use soft_hca_core::device_spec::DeviceSet;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{CmEvent, EVENT, Ece, Event, Param, WriteEvent, event_type};
 
 use super::id::Key;
@@ -116,7 +116,7 @@ impl Cm {
     pub(super) fn write_event(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = WriteEvent::decode(call.payload)?;
         let is_own = matches!(request.event, event_type::USER | event_type::INTERNAL);
-        ensure(is_own, Errno::EINVAL.because("programs may write only USER and INTERNAL events"))?;
+        ensure(is_own, Errno::EINVAL.because(Refusal::EventKind))?;
         let key = self.find(call.file, request.id)?;
         self.room_for_event(call.file)?;
         let param = Param::Arg(request.arg);
@@ -128,7 +128,7 @@ impl Cm {
     pub(super) fn room_for_event(&self, file: FileId) -> Result<()> {
         let unfetched = self.files.get(&file).map_or(0, |file| file.unfetched().count());
         let has_room = unfetched < MAX_WAITING;
-        ensure(has_room, Errno::ENOMEM.because("too many events wait to be fetched"))
+        ensure(has_room, Errno::ENOMEM.because(Refusal::EventsFull))
     }
 
     /// Counts an event that has been handed out.

@@ -1,6 +1,6 @@
 //! What programs ask of an id: addresses, GIDs, paths.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
@@ -63,7 +63,7 @@ fn enough_room(call: &Call<'_>) -> Result<()> {
 impl Id {
     /// Where its packets come from; `EINVAL` while it belongs to no device.
     pub(super) fn source(&self) -> Result<&Source> {
-        self.source.as_ref().ok_or(Errno::EINVAL.because("the id is bound to no device"))
+        self.source.as_ref().ok_or(Errno::EINVAL.because(Refusal::IdWithoutDevice))
     }
 
     /// The GUID of its device, 0 while it belongs to none.
@@ -153,7 +153,7 @@ impl Cm {
                 let (pkey, src, dst) = (id.pkey(), ib(id.src), ib(id.dst));
                 Ok(AddressAnswer { device, pkey, src, dst }.encode())
             }
-            _ => Err(Errno::ENOSYS.because("nothing else can be asked of an id")),
+            _ => Err(Errno::ENOSYS.because(Refusal::NoSuchQuery)),
         }
     }
 

@@ -40,7 +40,7 @@ use std::os::fd::RawFd;
 
 use soft_hca_core::config;
 use soft_hca_core::device_file::DeviceFile;
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::notes::{self, Note};
 use soft_hca_core::rpc::FULL;
 use soft_hca_core::trace::{self, Site};
@@ -54,7 +54,7 @@ pub use recorded::{exits, fault_happened, wait};
 pub use table::{close, close_range, duplicate, ours};
 
 /// A command of another process than the one that has opened the device file: a child of `fork`.
-const OF_PARENT: Errno = Errno::EACCES.because("a child of fork: the device file is its parent's");
+const OF_PARENT: Errno = Errno::EACCES.because(Refusal::ChildOfFork);
 
 /// Prepares a process that begins.
 pub fn starts() {

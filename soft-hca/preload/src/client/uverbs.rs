@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use soft_hca_core::config;
 use soft_hca_core::engine::{self, CqSet, ReceiveQueue};
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, ObjectKind, Refusal, Result, ensure};
 use soft_hca_core::memcheck;
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, ChannelId, Connection, Created, FileKind, Request};
@@ -112,8 +112,8 @@ fn unacknowledged(answer: &[u8], cq: u64) -> u32 {
     answer.comp_events_reported.saturating_sub(acknowledged)
 }
 
-const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with this handle");
-const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
+const NO_CQ: Errno = Errno::ENOENT.because(Refusal::NoObject(ObjectKind::Cq));
+const NO_QP: Errno = Errno::ENOENT.because(Refusal::NoObject(ObjectKind::Qp));
 
 impl UverbsFile {
     /// Drops the file in a child of `fork`, except for the tables, as another thread of its parent may have been

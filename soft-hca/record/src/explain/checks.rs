@@ -2,7 +2,7 @@
 //! usually makes them fail.
 
 use soft_hca_verbs::cause::{Cause, Lost, MemoryRole, Peer, Side};
-use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
+use soft_hca_verbs::{ErrorNumber, EventType, Refusal, WcStatus};
 
 /// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
 /// a send's requester, or for a receive the responder.
@@ -164,50 +164,49 @@ pub(super) fn status_meaning(status: WcStatus) -> &'static str {
     }
 }
 
-/// The usual causes of failed checks, by the beginnings of the checks' texts.
-const CAUSES: [(&str, &str); 12] = [
-    ("the port's GID table has no entry", NO_INDEX),
-    (
-        "sends are posted in RTS",
-        "the queue pair is not connected yet: ibv_modify_qp to INIT, RTR and RTS come first, or the event \
-         RDMA_CM_EVENT_ESTABLISHED",
-    ),
-    ("receives are posted from INIT on", "ibv_modify_qp to INIT, or rdma_create_qp, comes first"),
-    ("more elements than the queue pair's max_send_sge", ELEMENTS),
-    ("more elements than the queue's max_recv_sge", ELEMENTS),
-    (
-        "more inline data",
-        "cap.max_inline_data, which creation gives back, is less than the work request needs",
-    ),
-    ("the address of an atomic operation", ATOMIC),
-    ("an atomic operation", ATOMIC),
-    (
-        "part of the memory may not be written",
-        "a constant, or a mapping without PROT_WRITE: map it writable, or register it without \
-         IBV_ACCESS_LOCAL_WRITE",
-    ),
-    (
-        "part of the memory is not mapped",
-        "the buffer was not allocated or is freed, or the length is not its own",
-    ),
-    (
-        "the destination GID is all zeros",
-        "ah_attr.grh.dgid was not set: the two sides exchange their GIDs, as they do their queue pair \
-         numbers",
-    ),
-    (
-        "one of the two GIDs is an IPv4 address",
-        "sgid_index is not that of the GID of the same kind as the peer's: ibv_query_gid_table lists them",
-    ),
-];
-
 const NO_INDEX: &str = "an index that was not looked up: ibv_query_gid_table lists what there is";
-const ATOMIC: &str = "atomic operations are of eight bytes, at an address that is a multiple of 8";
-const ELEMENTS: &str = "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, max_sge)";
 
-/// What usually makes a call fail with an error.
-pub(super) fn call_cause(call: &str, error: ErrorNumber, why: &str) -> &'static str {
-    if let Some((_, cause)) = CAUSES.iter().find(|(check, _)| why.starts_with(check)) {
+/// What usually makes a check of a call fail, for some checks.
+fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
+    Some(match refusal {
+        Refusal::Fault => "--fault or SOFT_HCA_FAULT, as the argument says",
+        Refusal::SgidIndex => NO_INDEX,
+        Refusal::SendBeforeRts => {
+            "the queue pair is not connected yet: ibv_modify_qp to INIT, RTR and RTS come first, or the event \
+             RDMA_CM_EVENT_ESTABLISHED"
+        }
+        Refusal::ReceiveInReset => "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
+        Refusal::SendSges | Refusal::ReceiveSges => {
+            "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, \
+             max_sge)"
+        }
+        Refusal::InlineData => {
+            "cap.max_inline_data, which creation gives back, is less than the work request needs"
+        }
+        Refusal::AtomicAlignment | Refusal::AtomicRoom => {
+            "atomic operations are of eight bytes, at an address that is a multiple of 8"
+        }
+        Refusal::ReadOnlyMemory => {
+            "a constant, or a mapping without PROT_WRITE: map it writable, or register it without \
+             IBV_ACCESS_LOCAL_WRITE"
+        }
+        Refusal::UnmappedMemory => {
+            "the buffer was not allocated or is freed, or the length is not its own"
+        }
+        Refusal::ZeroDgid => {
+            "ah_attr.grh.dgid was not set: the two sides exchange their GIDs, as they do their queue pair \
+             numbers"
+        }
+        Refusal::GidFamilies => {
+            "sgid_index is not that of the GID of the same kind as the peer's: ibv_query_gid_table lists them"
+        }
+        _ => return None,
+    })
+}
+
+/// What usually makes a call fail with an error, of a check if that is known.
+pub(super) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal>) -> &'static str {
+    if let Some(cause) = refusal.and_then(refusal_cause) {
         return cause;
     }
     match (call, error) {

@@ -20,7 +20,7 @@ use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
 
 use crate::cause::sentence;
 use crate::connection;
-use crate::entry::{ASKED_FOR, Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
+use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
 use crate::place::Place;
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
@@ -351,11 +351,11 @@ impl Explainer {
     fn call(&mut self, entry: &Entry, call: &Call) -> Option<Problem> {
         let Outcome::Refused { error, reason, values } = &call.result else { return None };
         let what = format!("{} is refused with {error}", call.name);
-        let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
         let number = ErrorNumber(error.number());
-        let cause =
-            if why == ASKED_FOR { FAULT_CAUSE } else { call_cause(&call.name, number, &why) };
-        let mut why = why + &compared(values, Value::to_string);
+        let cause = call_cause(&call.name, number, *reason);
+        let unknown = || "no more is known than the number".into();
+        let mut why = reason.map_or_else(unknown, |reason| reason.to_string());
+        why += &compared(values, Value::to_string);
         if call.name == "ibv_post_send" && number == ErrorNumber::ENOMEM {
             let who = |process: u32| named(&self.processes, process);
             let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
@@ -532,5 +532,3 @@ impl Problem {
 
 /// Of a thread that is blocked while its program runs.
 const LIVE: &str = "so far";
-
-const FAULT_CAUSE: &str = "--fault or SOFT_HCA_FAULT, as the argument says";

@@ -24,17 +24,17 @@ mod work;
 use std::collections::{HashMap, HashSet};
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
-use soft_hca_core::errno::{Label, Values};
+use soft_hca_core::errno::{Errno, Label};
 use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
 use soft_hca_fault::Happened;
 use soft_hca_record::entry::{
-    ASKED_FOR, Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
+    Call, Channel, Entry, Failure, MatchedReceive, Outcome, ReceiveQueue, Role, Seen,
     Unacknowledged, What,
 };
 use soft_hca_record::{Name, Named, Value};
-use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState};
+use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState, Refusal};
 
 pub(super) use names::gid;
 
@@ -212,12 +212,12 @@ impl Decoder {
         let result = match body.errno {
             0 => Outcome::Done(done),
             number => {
-                let (compared, text) = Values::take(why).unwrap_or_default();
+                let error = Errno::new(number);
+                let refused = error.explained(why).unwrap_or(error);
                 Outcome::Refused {
                     error: Failure::Error(ErrorNumber(number)),
-                    reason: Some(String::from_utf8_lossy(text).into_owned())
-                        .filter(|text| !text.is_empty()),
-                    values: compared.iter().map(compared_value).collect(),
+                    reason: refused.reason(),
+                    values: refused.values().iter().map(compared_value).collect(),
                 }
             }
         };
@@ -265,7 +265,7 @@ fn fault(bytes: &[u8]) -> Option<Call> {
         true => Outcome::Done(Vec::new()),
         false => Outcome::Refused {
             error: outcome.parse().ok()?,
-            reason: Some(ASKED_FOR.into()),
+            reason: Some(Refusal::Fault),
             values: Vec::new(),
         },
     };

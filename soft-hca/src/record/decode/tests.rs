@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use soft_hca_core::errno::Errno;
 use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{
-    Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
-    ReceivePosted, SendPosted, Stalled, Wait, Woken,
+    self, Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled,
+    Raised, ReceivePosted, SendPosted, Stalled, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record, Site};
 use soft_hca_core::uapi::verbs::event as event_type;
 use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
-use soft_hca_record::What;
 use soft_hca_record::cause::sentence;
+use soft_hca_record::entry::{Failure, Outcome};
+use soft_hca_record::{Named, What};
 use soft_hca_verbs::cause::{Cause, Lost, Malformed, MemoryRole, Peer, Side};
-use soft_hca_verbs::{AccessFlags, QpState, WcStatus};
+use soft_hca_verbs::{AccessFlags, ErrorNumber, QpState, Refusal, WcStatus};
 use zerocopy::IntoBytes;
 
 use super::Decoder;
@@ -273,6 +275,24 @@ fn causes_reach_the_record_as_they_are() {
     let sentences: BTreeSet<&String> = told.iter().map(|(_, sentence, _)| sentence).collect();
     // Those of the four kinds of memory, and of the two sides' queues, differ by where they are told.
     assert_eq!(sentences.len(), causes().len() - 4);
+}
+
+/// So is the check that refuses a call.
+#[test]
+fn refusals_reach_the_record_as_they_are() {
+    for refusal in Refusal::all() {
+        let why = Errno::EBUSY.because(refusal).beyond(3, 2).explanation();
+        let call = event::Call { errno: Errno::EBUSY.number(), ..event::Call::default() };
+        let line = decoded(US, call, &why).to_string();
+        let What::Call(call) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        let values = ["asked for", "limit"].into_iter().zip([3, 2]);
+        let expected = Outcome::Refused {
+            error: Failure::Error(ErrorNumber::EBUSY),
+            reason: Some(refusal),
+            values: values.map(|(name, value)| Named(name.into(), value.into())).collect(),
+        };
+        assert_eq!(call.result, expected, "{line}");
+    }
 }
 
 /// No check is left out above: for a name that is none serde lists those that there are.

@@ -79,8 +79,10 @@ refusals! {
     Fault = "a fault that was asked for";
 
     // Objects: handles, sizes, and others that use them.
-    NoObject(kind: ObjectKind, ObjectKind::ALL.iter().copied()) = "there is no {} with this handle", kind;
-    OtherObject(kind: ObjectKind, ObjectKind::ALL.iter().copied()) = "the object with this handle is no {}", kind;
+    NoObject(kind: ObjectKind, ObjectKind::ALL.iter().copied()) =
+        "there is no {} with this handle", kind;
+    OtherObject(kind: ObjectKind, ObjectKind::ALL.iter().copied()) =
+        "the object with this handle is no {}", kind;
     NoQueuePair = "there is no queue pair with this number";
     Destroyed = "the object has been destroyed";
     DeviceLimit(limit: DeviceLimit, DeviceLimit::ALL.iter().copied()) = "{}", limit;
@@ -120,10 +122,13 @@ refusals! {
     QpFlag = "the device has none of the flags for creating queue pairs";
     NoSuchState = "there is no such state";
     CurrentState = "the queue pair is not in the state that CUR_STATE names";
-    Transition(to: QpState, QpState::ALL.iter().copied()) = "the queue pair is in no state that may go to {}", short(*to);
+    Transition(to: QpState, QpState::ALL.iter().copied()) =
+        "the queue pair is in no state that may go to {}", short(*to);
     TransitionToSqe = "only an error brings a queue pair to SQE";
-    AttributeMissing(missing: QpAttrMask, QpAttrMask::all().iter()) = "{} is missing, which this change of state requires", first(*missing);
-    AttributeExcess(excess: QpAttrMask, QpAttrMask::all().iter()) = "{} does not belong to this change of state", first(*excess);
+    AttributeMissing(missing: QpAttrMask, QpAttrMask::all().iter()) =
+        "{} is missing, which this change of state requires", first(*missing);
+    AttributeExcess(excess: QpAttrMask, QpAttrMask::all().iter()) =
+        "{} does not belong to this change of state", first(*excess);
     NoSuchPort = "the device has no port with this number";
     AddressVectorPort = "the address vector's port is none of the device's";
     AlternatePort = "the alternate path's port is none of the device's";

@@ -8,11 +8,11 @@ const MOST: usize = 47;
 
 /// The bytes of a cause; none for none. It allocates nothing, for it is called with locks held.
 pub fn encode(cause: Option<&Cause>) -> ArrayVec<u8, MOST> {
+    let Some(cause) = cause else { return ArrayVec::new_const() };
     let mut bytes = ArrayVec::from([0; MOST]);
-    let used = cause.map_or(0, |cause| {
-        postcard::to_slice(cause, &mut bytes).expect("MOST is the length of the longest").len()
-    });
-    bytes.truncate(used);
+    let used = postcard::to_slice(cause, &mut bytes).expect("MOST is the length of the longest");
+    let length = used.len();
+    bytes.truncate(length);
     bytes
 }
 

@@ -580,9 +580,10 @@ fn what_cannot_be_recorded_or_shown_is_said_in_a_line() {
     assert!(refused(&["show", "none.shr"]).contains("cannot read none.shr"));
     fs::write(place.file("other"), "{}\n").unwrap();
     assert!(refused(&["show", "other"]).contains("this is no record of soft-hca"));
-    fs::write(place.file("old"), "{\"format\":\"soft-hca record\",\"version\":0}\n").unwrap();
+    fs::write(place.file("old"), "{\"format\":\"soft-hca record\",\"version\":1}\n").unwrap();
     let text = refused(&["show", "old"]);
-    assert!(text.contains("has format version 0, and this program knows version 1 only"), "{text}");
+    assert!(text.contains("has format version 1, and this program knows version 2 only"), "{text}");
+    assert!(text.contains("record the run again (soft-hca record -o FILE -- CMD)"), "{text}");
     let keeper = place.keep();
     let recorder = begin(&place, "first.shr", &[]);
     let text = refused(&["record", "-o", "second.shr", "--fabric", place.fabric_name()]);

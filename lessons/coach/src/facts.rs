@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use harness::process::Ending;
 use soft_hca_record::arguments;
+use soft_hca_record::cause::sentence;
 use soft_hca_record::entry::{
     Call, Completion, ConnectionEvent, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
 };
@@ -230,7 +231,7 @@ impl Run {
         let request = self.request(index);
         let Some((at, executed)) = self.execution(index) else {
             let why = request.stalled.map(|at| match &self.entries[at].what {
-                What::Stalled { reason, .. } => format!(": {reason}"),
+                What::Stalled { reason, .. } => format!(": {}", sentence(reason)),
                 _ => String::new(),
             });
             let why = why.unwrap_or_default();
@@ -294,7 +295,7 @@ impl Run {
 
     fn failure(&self, at: usize, executed: &Executed) -> Verdict {
         let Executed { opcode, status, reason, .. } = executed;
-        let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        let why = reason.as_ref().map_or(String::new(), |reason| format!(": {}", sentence(reason)));
         let entries = self.requests.iter().find(|request| request.executed == Some(at));
         let entries: Vec<usize> =
             entries.map(|request| request.entries().collect()).unwrap_or_default();

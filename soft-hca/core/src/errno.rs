@@ -4,6 +4,8 @@ use std::fmt;
 
 use soft_hca_verbs::ErrorNumber;
 
+pub use soft_hca_verbs::{ObjectKind, Refusal};
+
 mod values;
 
 pub use values::{Label, Values};
@@ -12,7 +14,7 @@ pub use values::{Label, Values};
 #[derive(Clone, Copy)]
 pub struct Errno {
     number: i32,
-    reason: Option<&'static str>,
+    reason: Option<Refusal>,
     values: Values,
 }
 
@@ -22,8 +24,8 @@ impl Errno {
         Self { number, reason: None, values: Values::of([]) }
     }
 
-    /// The same with the check that failed, in a few words, for who reads the log.
-    pub const fn because(self, reason: &'static str) -> Self {
+    /// The same with the check that failed, which the log and the record name.
+    pub const fn because(self, reason: Refusal) -> Self {
         Self { reason: Some(reason), ..self }
     }
 
@@ -53,8 +55,21 @@ impl Errno {
         self.number
     }
 
+    /// The check that failed and what it has compared, as bytes that [`Errno::explained`] reads.
+    pub fn explanation(self) -> Vec<u8> {
+        postcard::to_allocvec(&(self.reason, self.values)).expect("bytes of any length are taken")
+    }
+
+    /// The same with the check that failed and what it has compared; `EINVAL` if bytes are not those.
+    pub fn explained(self, bytes: &[u8]) -> Result<Self> {
+        let explanation = postcard::take_from_bytes(bytes).ok();
+        let ((reason, values), _) =
+            explanation.filter(|(_, rest)| rest.is_empty()).ok_or(Self::EINVAL)?;
+        Ok(Self { reason, values, ..self })
+    }
+
     /// The check that failed, if it is known.
-    pub const fn reason(self) -> Option<&'static str> {
+    pub const fn reason(self) -> Option<Refusal> {
         self.reason
     }
 }

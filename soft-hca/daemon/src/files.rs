@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use soft_hca_core::engine::{Async, Subject};
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::rpc::{Connection, FileKind};
 use soft_hca_core::system;
 use soft_hca_core::uapi::ucma::abi::{MigrateId, Request as _};
@@ -135,8 +135,7 @@ impl Files {
 /// MIGRATE_ID's payload names the old channel's file by token; the connection manager wants its
 /// own number.
 pub(crate) fn translate_migration(payload: &mut [u8], files: &HashMap<u32, FileId>) -> Result<()> {
-    const NO_FILE: Errno =
-        Errno::EBADF.because("the file to move the id from is no connection manager");
+    const NO_FILE: Errno = Errno::EBADF.because(Refusal::IdFromOtherFile);
     let request = MigrateId::read(payload)?;
     let file = *files.get(&(request.fd as u32)).ok_or(NO_FILE)?;
     let request = MigrateId { fd: file as i32, ..request };

@@ -14,7 +14,7 @@
 //! Who migrates has the alternate path as its primary one, and no alternate. Adapters tell each
 //! other by a bit of each packet, the migration request; here the daemon knows both ends.
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 
 /// Where a queue pair is in its migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,21 +64,19 @@ impl State {
                 Ok(Outcome::Stays(Self::Rearm))
             }
             (_, Event::Asked { number, .. }) if number == rearm => {
-                refuse("path_mig_state REARM needs an alternate path (ALT_PATH)")
+                refuse(Refusal::RearmWithoutPath)
             }
-            (_, Event::Asked { number, .. }) if number == armed => {
-                refuse("path_mig_state ARMED is the device's to say: ask for REARM")
-            }
+            (_, Event::Asked { number, .. }) if number == armed => refuse(Refusal::ArmedByProgram),
             (Self::Armed, Event::Asked { number, .. }) if number == migrated => {
                 Ok(Outcome::Migrates)
             }
             (Self::Rearm, Event::Asked { number, .. }) if number == migrated => {
-                refuse("the path cannot migrate yet: the peer has no alternate path")
+                refuse(Refusal::MigrationNotArmed)
             }
             (Self::Migrated, Event::Asked { number, .. }) if number == migrated => {
                 Ok(Outcome::Stays(self))
             }
-            (_, Event::Asked { .. }) => refuse("there is no such path_mig_state"),
+            (_, Event::Asked { .. }) => refuse(Refusal::NoSuchMigrationState),
             (Self::Rearm, Event::PeerIsReady) => Ok(Outcome::Stays(Self::Armed)),
             (Self::Armed, Event::PathLost | Event::PeerMigrated { is_alternate: true }) => {
                 Ok(Outcome::Migrates)

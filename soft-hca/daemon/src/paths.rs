@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::port_counters::octets;
 use soft_hca_core::engine::{Async, Env, Route};
-use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values, ensure};
 use soft_hca_core::uapi::uverbs::request::QpDest;
 use soft_hca_core::uapi::verbs::{PortState, qp_type, state};
 use soft_hca_roce::wire::bth::{Bth, DEFAULT_PKEY};
@@ -28,10 +28,7 @@ pub(crate) fn route_of(fabric: &Fabric, device: &Device, port: u8, to: &QpDest) 
     let port = device.port(port)?;
     if port.link_layer == LinkLayer::Ethernet {
         let is_global = to.is_global != 0;
-        ensure(
-            is_global,
-            Errno::EINVAL.because("an address vector on RoCE needs a global route (GRH)"),
-        )?;
+        ensure(is_global, Errno::EINVAL.because(Refusal::NeedsGrh))?;
         let sgid = source_gid(&port.gids, to.sgid_index)?;
         let route = route_to(fabric, sgid, to.dgid)?;
         let leads_on = fabric.port_of_gid(to.dgid).is_none_or(Port::is_up);
@@ -75,11 +72,11 @@ pub(crate) fn route_to(fabric: &Fabric, sgid: [u8; 16], dgid: [u8; 16]) -> Resul
         // The connection manager's, to a program of this machine.
         Ok(Route::Local)
     } else if to.is_unspecified() {
-        Err(Errno::EINVAL.because("the destination GID is all zeros"))
+        Err(Errno::EINVAL.because(Refusal::ZeroDgid))
     } else if from.is_ipv4() != to.is_ipv4() {
-        Err(Errno::EINVAL.because("one of the two GIDs is an IPv4 address, the other is not"))
+        Err(Errno::EINVAL.because(Refusal::GidFamilies))
     } else if !fabric.has_gid(dgid) {
-        let nobody = Errno::ETIMEDOUT.because("nobody has the destination GID");
+        let nobody = Errno::ETIMEDOUT.because(Refusal::UnknownDgid);
         if fabric.roce.has_way(from, to) { Ok(Route::Remote) } else { Err(nobody) }
     } else if fabric.roce.is_taken_to_self(from, to) {
         Ok(Route::Remote)
@@ -98,7 +95,7 @@ pub(crate) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
     let is_in_table = u16::from(index) < gids.slots();
     let refusal = if is_in_table { Errno::ENODATA } else { Errno::EINVAL };
     let used = gids.entries().iter().filter(|entry| entry.gid != [0; 16]);
-    Err(refusal.because("the port's GID table has no entry at sgid_index").with(Values::of([
+    Err(refusal.because(Refusal::SgidIndex).with(Values::of([
         (Label::Asked, index.into()),
         (Label::Entries, used.count() as u64),
         (Label::Limit, u64::from(gids.slots()) - 1),
@@ -111,7 +108,7 @@ pub(crate) fn partition_key(port: &Port, index: u16) -> Result<u16> {
     if port.link_layer == LinkLayer::Ethernet {
         return Ok(DEFAULT_PKEY);
     }
-    let refusal = Errno::EINVAL.because("the port's P_Key table has no entry at pkey_index");
+    let refusal = Errno::EINVAL.because(Refusal::PkeyIndex);
     let used = port.pkeys.iter().filter(|pkey| **pkey != 0);
     port.pkey(index).ok_or(refusal.with(Values::of([
         (Label::Asked, index.into()),

@@ -6,19 +6,18 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use soft_hca_verbs::{
-    CmEvent, ErrorNumber, EventType, Placement, Selectivity, SendFlags, WcOpcode, WcStatus,
-    WrOpcode,
+    Cause, CmEvent, ErrorNumber, EventType, Placement, Refusal, Selectivity, SendFlags, WcOpcode,
+    WcStatus, WrOpcode,
 };
 
 use crate::place::{Place, Site};
-use crate::reason::Reason;
 use crate::value::{Name, Named};
 
 /// The value of [`Header::format`].
 pub const FORMAT: &str = "soft-hca record";
 /// The value of [`Header::version`]: another one for files that this reader would misunderstand.
 /// Further members and kinds of entries may come without a new number.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,7 +146,7 @@ pub enum What {
         /// The request.
         wr_id: u64,
         /// What it waits for; `waited` in it is 0.
-        reason: Reason,
+        reason: Cause,
     },
     /// A send work request was executed, or has failed.
     Executed(Executed),
@@ -232,9 +231,9 @@ pub enum Outcome {
         /// The error. In JSON its name as `errno` and its number as `number`.
         #[serde(flatten)]
         error: Failure,
-        /// Which check has failed, in a few words.
+        /// Which check has failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        reason: Option<Refusal>,
         /// What it has compared, or which objects are in the way; the one named `more` counts
         /// further ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -469,7 +468,7 @@ pub struct Executed {
     pub receive: Option<MatchedReceive>,
     /// Why it has failed; of a datagram that was sent, why it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<Cause>,
 }
 
 /// A receive that a message has gone into.
@@ -510,7 +509,7 @@ pub struct Completion {
     /// Why it is no success, where that is not told by an [`Executed`] of the same queue pair and
     /// `wr_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<Cause>,
 }
 
 /// Polls of a completion queue by a thread: one that has found something and those before it that have

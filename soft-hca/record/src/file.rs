@@ -15,7 +15,7 @@ pub enum Error {
     #[error("this is no record of soft-hca")]
     NoRecord,
     /// It is of another version.
-    #[error("the record has format version {0}, and this program knows version {VERSION} only")]
+    #[error("the record has format version {0}, and this program knows version {VERSION} only: {remedy}", remedy = remedy(*.0))]
     Version(u32),
     /// A line is not an entry.
     #[error("line {line} is no entry of a record: {source}")]
@@ -25,6 +25,14 @@ pub enum Error {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+}
+
+/// What helps somebody who has a record of another version.
+fn remedy(version: u32) -> &'static str {
+    match version < VERSION {
+        true => "record the run again (soft-hca record -o FILE -- CMD)",
+        false => "a newer soft-hca reads it",
+    }
 }
 
 /// Reads a record line by line.
@@ -199,8 +207,23 @@ mod tests {
         for other in ["", "\n", "{}\n", "{\"format\":\"else\",\"version\":1}\n"] {
             assert_eq!(refusal(other), "this is no record of soft-hca");
         }
-        let newer = SAMPLE.replacen("\"version\":1", "\"version\":2", 1);
-        assert!(refusal(&newer).contains("version 2"));
+        let of_version = |version: u32| {
+            let text = format!("\"version\":{version}");
+            refusal(&SAMPLE.replacen(&format!("\"version\":{VERSION}"), &text, 1))
+        };
+        let only = format!("and this program knows version {VERSION} only");
+        assert_eq!(
+            of_version(1),
+            format!(
+                "the record has format version 1, {only}: record the run again (soft-hca record -o \
+                 FILE -- CMD)"
+            )
+        );
+        let newer = VERSION + 1;
+        assert_eq!(
+            of_version(newer),
+            format!("the record has format version {newer}, {only}: a newer soft-hca reads it")
+        );
         let header = SAMPLE.lines().next().unwrap();
         let text = format!("{header}\n{{}}\n");
         let mut reader = Reader::new(text.as_bytes()).unwrap();

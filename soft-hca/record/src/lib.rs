@@ -11,7 +11,7 @@
 //! | [`calls`] | calls as the program made them |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
 //! | [`arguments`] | those of a call by their names |
-//! | [`reason`] | why a work request or a call has failed |
+//! | [`cause`] | why a work request waits or has failed, in English |
 //! | [`mod@file`] | reading and writing |
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
@@ -25,6 +25,7 @@
 
 pub mod arguments;
 pub mod calls;
+pub mod cause;
 pub mod check;
 mod connection;
 mod correlation;
@@ -33,7 +34,6 @@ pub mod explain;
 pub mod file;
 pub mod perfetto;
 pub mod place;
-pub mod reason;
 pub mod requests;
 pub mod sequence;
 pub mod stable;
@@ -48,5 +48,4 @@ mod words;
 pub use entry::{Entry, Header, What};
 pub use file::{Reader, Writer};
 pub use place::{Place, Site};
-pub use reason::Reason;
 pub use value::{Name, Named, Value};

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::entry::{FORMAT, VERSION};
 use crate::{Entry, Header};
 
 /// A record that grows.
@@ -286,7 +287,7 @@ pub(crate) fn queue_pair(process: u32) -> u32 {
 /// A header.
 pub(crate) fn header() -> Header {
     serde_json::from_value(json!({
-        "format": "soft-hca record", "version": 1, "began": "2026-11-23T01:20:00.000000000Z",
+        "format": FORMAT, "version": VERSION, "began": "2026-11-23T01:20:00.000000000Z",
         "device": "rxe0", "fabric": "demo", "command": ["./demo", "ping-sr-1"],
     }))
     .unwrap()
@@ -300,7 +301,7 @@ pub(crate) fn ping_pong(rounds: usize) -> (Header, Vec<Entry>) {
 /// A run in which an RDMA write goes beyond its region.
 pub(crate) fn out_of_bounds() -> (Header, Vec<Entry>) {
     let reason = json!({
-        "check": "bounds", "side": "responder", "memory": "remote", "key": 385, "address": 4104,
+        "check": "bounds", "memory": "remote", "key": 385, "address": 4104,
         "length": 16, "region_address": 4096, "region_length": 16,
     });
     Run::connected(&["/usr/bin/ping-sr-1-server"])

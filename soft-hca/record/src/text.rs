@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use soft_hca_verbs::WcStatus;
+use soft_hca_verbs::{Cause, WcStatus};
 
 use crate::calls::{self, Made};
-use crate::connection;
 use crate::entry::{
     Call, Changed, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed,
     Outcome, Packet, PacketNote, Polled, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge,
     What,
 };
-use crate::reason::Reason;
 pub(crate) use crate::time::duration;
 use crate::value::{Name, Named, Value};
+use crate::{cause, connection};
 
 /// What numbers are called.
 pub(crate) trait Names {
@@ -485,7 +484,7 @@ impl<N: Names> Line<'_, N> {
         if completion.lost {
             self.put(", lost: the queue is full");
         }
-        if let Some(reason) = completion.reason.as_ref().filter(|r| **r != Reason::Flushed) {
+        if let Some(reason) = completion.reason.as_ref().filter(|r| **r != Cause::Flushed) {
             self.put(": ");
             self.reason(reason);
         }
@@ -545,12 +544,11 @@ impl<N: Names> Line<'_, N> {
         }
     }
 
-    fn reason(&mut self, reason: &Reason) {
-        let text = match self.style {
-            Style::Full => reason.to_string(),
-            Style::Stable => reason.check().to_string(),
-        };
-        self.put(&text);
+    fn reason(&mut self, reason: &Cause) {
+        match self.style {
+            Style::Full => self.put(&cause::sentence(reason)),
+            Style::Stable => self.put(cause::check(reason)),
+        }
     }
 }
 

@@ -5,12 +5,12 @@ use std::net::Ipv6Addr;
 use soft_hca_verbs::{EventType, WcStatus, WrOpcode};
 
 use crate::calls;
+use crate::cause::sentence;
 use crate::connection;
 use crate::entry::{
     Call, Changed, Channel, Direction, Entry, Outcome, Packet, PacketNote, Polled, ReceiveQueue,
     Role, Seen, Sge, What,
 };
-use crate::reason::Reason;
 use crate::text::{compared, often, waits_for_acknowledgements};
 pub(crate) use crate::time::duration;
 use crate::value::{Name, Named, Value};
@@ -113,7 +113,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
         What::Stalled { wr_id: id, reason: why, .. } => Label {
             name: "has to wait".into(),
             rest: format!("wr_id {}", wr_id(*id)),
-            reason: Some(reason(why)),
+            reason: Some(sentence(why)),
             ..Label::default()
         },
         What::Executed(executed) => {
@@ -127,7 +127,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
                 ),
                 status => plain(&status.to_string(), format!("wr_id {}", wr_id(executed.wr_id))),
             };
-            label.reason = executed.reason.as_ref().map(reason);
+            label.reason = executed.reason.as_ref().map(sentence);
             label
         }
         What::Completion(done) if done.status == WcStatus::SUCCESS => {
@@ -140,7 +140,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
         What::Completion(done) => Label {
             name: done.status.to_string(),
             rest: format!("wr_id {}", wr_id(done.wr_id)),
-            reason: done.reason.as_ref().map(reason),
+            reason: done.reason.as_ref().map(sentence),
             ..Label::default()
         },
         What::Polled(polled) => plain(polled.function(), polls(polled)),
@@ -333,7 +333,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
         What::Stalled { qp, wr_id: id, reason: why } => {
             put("queue pair", qp.to_string());
             put("wr_id", wr_id(*id));
-            put("waits because", reason(why));
+            put("waits because", sentence(why));
         }
         What::Executed(executed) => {
             put("queue pair", executed.qp.to_string());
@@ -346,7 +346,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                 put("of the queue pair", receive.qp.to_string());
             }
             if let Some(why) = &executed.reason {
-                put("because", reason(why));
+                put("because", sentence(why));
             }
         }
         What::Completion(done) => {
@@ -368,7 +368,7 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
                 put("lost", "the completion queue was full; nobody will poll it".into());
             }
             if let Some(why) = &done.reason {
-                put("because", reason(why));
+                put("because", sentence(why));
             }
         }
         What::Polled(polled) => {
@@ -551,11 +551,6 @@ pub(crate) fn command_line(words: &[String]) -> String {
         false => word.clone(),
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// Why something has failed or has to wait.
-pub(crate) fn reason(reason: &Reason) -> String {
-    reason.to_string()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The words of the verbs as types, each once: numbers of rdma-core's headers and their names.
+//! The words of the verbs as types, each once: numbers of rdma-core's headers and their names, and why
+//! work requests fail and calls are refused.
 //!
 //! ```
 //! use soft_hca_verbs::WcStatus;
@@ -23,29 +24,38 @@
 //! | `event` | asynchronous events, and those of the connection manager | and `rdma/rdma_cma.h` |
 //! | `port` | ports and paths | |
 //! | `limit` | limits of devices | |
+//! | `object` | kinds of objects | |
 //! | `error_number` | error numbers of refused calls | `errno.h` |
+//! | [`cause`] | why work requests wait or fail | |
+//! | `refusal` | why calls are refused | |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 #[macro_use]
 mod word;
 
+pub mod cause;
 mod completion;
 mod error_number;
 mod event;
 mod limit;
 mod memory;
+mod object;
 mod port;
 mod queue_pair;
+mod refusal;
 mod work;
 
+pub use cause::Cause;
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};
 pub use limit::DeviceLimit;
 pub use memory::{AccessFlags, MwType, OdpCaps};
+pub use object::ObjectKind;
 pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
+pub use refusal::Refusal;
 pub use word::{Unknown, list};
 pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
 
@@ -55,6 +65,6 @@ pub mod numbers {
     pub use crate::event::{cm_event, event};
     pub use crate::memory::{access, mw_type, odp};
     pub use crate::port::{mtu, port_state};
-    pub use crate::queue_pair::{qp_type, state};
+    pub use crate::queue_pair::{qp_attr, qp_type, state};
     pub use crate::work::{opcode, placement, selectivity, send_flag};
 }

@@ -1,9 +1,14 @@
 //! Limits of devices, and the reasons for refusing calls that ask for more.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident = $refusal:literal),* $(,)?) => {
         /// A limit of a device, or something that not every device has.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         pub enum DeviceLimit {
             $( $(#[$doc])* $name ),*
         }
@@ -11,12 +16,14 @@ macro_rules! limits {
         impl DeviceLimit {
             /// All of them.
             pub const ALL: &'static [Self] = &[$( Self::$name ),*];
+        }
 
-            /// Why a call beyond it is refused.
-            pub const fn refusal(self) -> &'static str {
-                match self {
+        /// Why a call beyond it is refused.
+        impl fmt::Display for DeviceLimit {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self {
                     $( Self::$name => $refusal ),*
-                }
+                })
             }
         }
     };
@@ -45,11 +52,4 @@ limits! {
     QueuePairType = "the device has no queue pairs of this type",
     /// Shared receive queues.
     SharedReceiveQueues = "the device has no shared receive queues",
-}
-
-impl DeviceLimit {
-    /// The one for which a call was refused with these words.
-    pub fn of(refusal: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|limit| limit.refusal() == refusal)
-    }
 }

@@ -90,7 +90,7 @@ macro_rules! words {
             }
         }
 
-        as_text!($type);
+        as_text!($type, |word| word.0, $type);
     };
 }
 
@@ -165,21 +165,28 @@ macro_rules! flags {
             }
         }
 
-        as_text!($type);
+        as_text!($type, |flags| flags.bits(), $type::from_bits_retain);
     };
 }
 
-/// Has serde write and read a type as its text.
+/// Has serde write and read a type as its text; as its number in formats that are not for humans.
 macro_rules! as_text {
-    ($type:ident) => {
+    ($type:ident, |$word:ident| $number:expr, $of:expr) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                let $word = self;
+                match serializer.is_human_readable() {
+                    true => serializer.collect_str(self),
+                    false => serializer.serialize_u32($number),
+                }
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if !deserializer.is_human_readable() {
+                    return u32::deserialize(deserializer).map($of);
+                }
                 let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
                 text.parse().map_err(serde::de::Error::custom)
             }

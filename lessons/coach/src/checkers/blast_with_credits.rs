@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use soft_hca_record::entry::What;
-use soft_hca_record::reason::Reason;
-use soft_hca_verbs::SendFlags;
+use soft_hca_verbs::{Cause, SendFlags};
 
 use crate::facts::Run;
 use crate::steps::{Step, is_received, steps};
@@ -141,7 +140,7 @@ fn are_credits_taken(run: &Run) -> Verdict {
     for (index, _) in run.sends(run.peer) {
         let Some(stalled) = run.request(index).stalled else { continue };
         let What::Stalled { reason, .. } = &run.entries[stalled].what else { continue };
-        if matches!(reason, Reason::ReceiverNotReady { .. }) {
+        if matches!(reason, Cause::ReceiverNotReady { .. }) {
             return wrong(
                 "the server's message with credits found no receive: one that was used has to be posted \
                  again, before its credits are",

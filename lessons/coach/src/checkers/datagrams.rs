@@ -1,8 +1,9 @@
 //! A datagram comes into a receive that has room for its header as well, and its bytes go back to its sender.
 
 use harness::process::Ending;
+use soft_hca_record::cause::sentence;
 use soft_hca_record::entry::{ReceivePosted, SendPosted, Sge};
-use soft_hca_record::reason::{Lost, Reason};
+use soft_hca_verbs::cause::{Cause, Lost};
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
@@ -23,7 +24,7 @@ pub fn check(run: &Run) -> Verdict {
     run.is_complete(answer)?;
     match lost(run, answer.0) {
         None => {}
-        Some(Reason::NotTaken { why: Lost::QKey { its, sent, .. } }) => {
+        Some(Cause::NotTaken { why: Lost::QKey { its, sent, .. } }) => {
             return wrong(
                 format!(
                     "the answer has the Q_Key {sent:#x}, and the peer's queue pair {its:#x}: it is lost, \
@@ -32,7 +33,9 @@ pub fn check(run: &Run) -> Verdict {
                 [answer.0],
             );
         }
-        Some(reason) => return wrong(format!("the answer is lost: {reason}"), [answer.0]),
+        Some(reason) => {
+            return wrong(format!("the answer is lost: {}", sentence(reason)), [answer.0]);
+        }
     }
     // The peer has looked at the bytes; the record has not.
     if run.peer_end == Some(Ending::Code(0)) { Ok(()) } else { place(receive, answer) }
@@ -60,12 +63,12 @@ fn received<'r>(
         );
         return wrong(what, vec![index, sent]);
     }
-    let reason = lost(run, sent).map_or(String::new(), |reason| format!(": {reason}"));
+    let reason = lost(run, sent).map_or(String::new(), |reason| format!(": {}", sentence(reason)));
     wrong(format!("the peer's datagram is lost{reason}"), vec![index, sent])
 }
 
 /// Why a datagram was lost, by the index at which it was posted.
-fn lost(run: &Run, posted: usize) -> Option<&Reason> {
+fn lost(run: &Run, posted: usize) -> Option<&Cause> {
     run.execution(posted).and_then(|(_, executed)| executed.reason.as_ref())
 }
 

@@ -3,8 +3,7 @@
 
 use soft_hca_record::arguments;
 use soft_hca_record::entry::{Executed, ReceiveQueue, What};
-use soft_hca_record::reason::Reason;
-use soft_hca_verbs::EventType;
+use soft_hca_verbs::{Cause, EventType};
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
@@ -167,7 +166,7 @@ fn never_empty(run: &Run) -> Verdict {
                     );
                 }
             }
-            What::Stalled { reason: Reason::ReceiverNotReady { .. }, .. }
+            What::Stalled { reason: Cause::ReceiverNotReady { .. }, .. }
                 if entry.process == run.peer =>
             {
                 return wrong(

@@ -8,7 +8,8 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::engine::cause::{Cause, MemorySide};
+use soft_hca_verbs::cause::{Cause, MemoryRole};
+
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
@@ -71,7 +72,7 @@ impl<'a> Actor<'a> {
             let to = result.of_process(requester.owner.proc);
             self.copier
                 .copy(self.arena, self.me, from, to)
-                .map_err(|fault| RequestError::unmoved(fault, MemorySide::Local))?;
+                .map_err(|fault| RequestError::unmoved(fault, MemoryRole::Local))?;
         }
         requester.count(Some(&responder), [(wqe.opcode, WORD, false)]);
         drop(responder);
@@ -97,7 +98,7 @@ impl<'a> Actor<'a> {
             responder.reach(self.arena, right(kind), operation.remote, WORD.into())?;
         let remote =
             Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
-        let failed = |fault| RequestError::unmoved(fault, MemorySide::Remote);
+        let failed = |fault| RequestError::unmoved(fault, MemoryRole::Remote);
         let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
         let _guard = self.lock(lock).ok_or(RequestError::Busy)?;
         let old = if is_write {

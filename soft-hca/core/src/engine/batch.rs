@@ -7,7 +7,8 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
+
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::plan::{Batch, Message, NotPlanned};
@@ -84,7 +85,7 @@ impl<'a> Actor<'a> {
     ) -> Result<u32, RequestError> {
         let (error, receive) = match reason {
             // Only a program that changes what it has posted gets here.
-            NotPlanned::Yet => return Err(CheckError::malformed(MalformedWqe::Opcode).into()),
+            NotPlanned::Yet => return Err(CheckError::malformed(Malformed::Opcode).into()),
             NotPlanned::Requester(stop) => return Err(stop),
             NotPlanned::Responder(error, receive) => (error, receive),
         };
@@ -179,7 +180,7 @@ impl<'a> Actor<'a> {
             matches!((fault, is_read), (Fault::Source, false) | (Fault::Destination, true));
         let (stop, failed_receive) = match fault {
             Fault::Unreachable => (RequestError::NoResponse, None),
-            _ if is_local => (CheckError::unmapped(MemorySide::Local).into(), None),
+            _ if is_local => (CheckError::unmapped(MemoryRole::Local).into(), None),
             _ => {
                 let (error, receive) = blame(&responder, received);
                 (error.into(), receive)
@@ -272,12 +273,12 @@ fn blame(
     received: Option<ReceiveCompletion>,
 ) -> (CheckError, Option<FailedReceive>) {
     let is_send = received.is_some_and(|received| fills_receive(received.opcode));
-    let (side, status, receive_status) = if is_send {
-        (MemorySide::Receive, wc_status::REMOTE_RECEIVE, wc_status::RECEIVE_MEMORY)
+    let (memory, status, receive_status) = if is_send {
+        (MemoryRole::Receive, wc_status::REMOTE_RECEIVE, wc_status::RECEIVE_MEMORY)
     } else {
-        (MemorySide::Remote, wc_status::REMOTE_MEMORY, wc_status::RECEIVE_ACCESS)
+        (MemoryRole::Remote, wc_status::REMOTE_MEMORY, wc_status::RECEIVE_ACCESS)
     };
-    let cause = Cause::Unmapped { side };
+    let cause = Cause::Unmapped { memory };
     let is_blamed = |received: &ReceiveCompletion| {
         is_send || responder.is_receive_blamed(received.opcode, received.length)
     };

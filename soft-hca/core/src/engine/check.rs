@@ -1,6 +1,7 @@
 //! A check that has failed, on its way to the completion of its work request.
 
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
+
 use crate::engine::wc_status;
 use crate::uapi::verbs::status;
 
@@ -18,26 +19,26 @@ impl CheckError {
 
     /// A work request that makes no sense.
     #[cold]
-    pub(super) fn malformed(why: MalformedWqe) -> Self {
-        Self::new(wc_status::MALFORMED, Cause::Malformed(why))
+    pub(super) fn malformed(why: Malformed) -> Self {
+        Self::new(wc_status::MALFORMED, Cause::Malformed { why })
     }
 
     /// Memory that may not be used; its status is that of the side that has named it.
     #[cold]
-    pub(super) fn memory(side: MemorySide, cause: Cause) -> Self {
-        let status = match side {
-            MemorySide::Local => wc_status::LOCAL_MEMORY,
-            MemorySide::Receive => wc_status::RECEIVE_MEMORY,
-            MemorySide::Remote => wc_status::REMOTE_MEMORY,
-            MemorySide::Bound => status::MW_BIND_ERR,
+    pub(super) fn memory(memory: MemoryRole, cause: Cause) -> Self {
+        let status = match memory {
+            MemoryRole::Local => wc_status::LOCAL_MEMORY,
+            MemoryRole::Receive => wc_status::RECEIVE_MEMORY,
+            MemoryRole::Remote => wc_status::REMOTE_MEMORY,
+            MemoryRole::Bound => status::MW_BIND_ERR,
         };
         Self::new(status, cause)
     }
 
     /// Memory that is registered and not there.
     #[cold]
-    pub(super) fn unmapped(side: MemorySide) -> Self {
-        Self::memory(side, Cause::Unmapped { side })
+    pub(super) fn unmapped(memory: MemoryRole) -> Self {
+        Self::memory(memory, Cause::Unmapped { memory })
     }
 
     /// `enum ibv_wc_status`

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use zerocopy::IntoBytes;
+use soft_hca_verbs::cause::Cause;
 
-use crate::engine::cause::Cause;
 use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::{Actor, Async};
+use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
@@ -90,7 +90,7 @@ impl Actor<'_> {
                     is_lost: is_lost.into(),
                 };
                 let proc = cq.proc.load(Acquire);
-                env.trace(proc, &event.into(), Cause::words(cause.copied()).as_bytes());
+                env.trace(proc, &event.into(), &cause::encode(cause));
             });
             if is_lost {
                 if cq.overflows.fetch_add(1, AcqRel) == 0 {

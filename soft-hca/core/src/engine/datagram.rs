@@ -10,9 +10,9 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
+use soft_hca_verbs::cause::{Cause, Lost, Malformed, MemoryRole};
 
 use crate::arena::{Ah, MAX_MEMBERS, Tally};
-use crate::engine::cause::{Cause, Lost, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, ScatterError};
@@ -25,7 +25,7 @@ use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::Packets;
 use crate::engine::{Actor, LINK, Route, process_memory};
 use crate::uapi::rxe::{AddressVector, SendWqe};
-use crate::uapi::verbs::{Mtu, SET_QKEY, network_type, opcode, qp_type, send_flag};
+use crate::uapi::verbs::{Mtu, QpState, SET_QKEY, network_type, opcode, qp_type, send_flag};
 
 /// Bytes that a datagram's receive has before the payload.
 const GRH: usize = 40;
@@ -122,7 +122,7 @@ impl<'a> Actor<'a> {
         let mut payload = SegmentList::new();
         let (place, length) = requester.payload(self, wqe, &mut payload)?;
         let ah = self.address(&requester.owner, wqe);
-        let ah = ah.ok_or_else(|| CheckError::malformed(MalformedWqe::AddressHandle))?;
+        let ah = ah.ok_or_else(|| CheckError::malformed(Malformed::AddressHandle))?;
         let limit = Mtu(ah.mtu.load(Acquire)).bytes();
         if length > limit {
             return Err(too_long(length.into(), limit.into()).into());
@@ -171,7 +171,7 @@ impl<'a> Actor<'a> {
             let datagram =
                 Datagram { proc: self.me, segments: &segments, qkey, pkey, received, tally };
             if self.is_daemon() && self.loses(requester) {
-                delivery = Delivery::Dropped(Some(Cause::Lost(Lost::OnPurpose)));
+                delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::OnPurpose }));
             } else if is_group {
                 self.deliver_to_group(&dgid, &datagram, deferred)?;
             } else {
@@ -179,7 +179,7 @@ impl<'a> Actor<'a> {
             }
         }
         if !stays && !goes_away {
-            delivery = Delivery::Dropped(Some(Cause::Lost(Lost::NoPath)));
+            delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::NoPath }));
         }
         if goes_away {
             // The link's thread, or its next attempt, is not to deliver it once more.
@@ -222,7 +222,7 @@ impl<'a> Actor<'a> {
         let from = payload.of_process(requester.proc_of(place, self.me));
         let copied =
             self.copier.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
-        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
         let is_own_key = target.qkey & SET_QKEY != 0;
         let sent = self.env.send_datagram(&RemoteDatagram {
             sgid: load(&ah.sgid),
@@ -275,7 +275,7 @@ impl<'a> Actor<'a> {
         let ours = [process_memory::ours_mut(copy)];
         let to = Memory::unregistered(self.me, &ours);
         let copied = self.copier.copy(self.arena, self.me, payload.of_process(proc), to);
-        copied.map_err(|_| CheckError::unmapped(MemorySide::Local))?;
+        copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
         segments.push(ours[0], Region::NONE);
         Ok(())
     }
@@ -319,28 +319,32 @@ impl<'a> Actor<'a> {
         datagram: &Datagram<'_>,
         deferred: &mut Deferred,
     ) -> Result<Delivery, RequestError> {
-        let lost = |why| Ok(Delivery::Dropped(Some(Cause::Lost(why))));
-        let Some(qp) = self.arena.qp(qpn) else { return lost(Lost::NoQueuePair(qpn)) };
+        let lost = |why| Ok(Delivery::Dropped(Some(Cause::NotTaken { why })));
+        let Some(qp) = self.arena.qp(qpn) else { return lost(Lost::NoQueuePair { qp: qpn }) };
         let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
         let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else {
             let is_other = qp.qp_type.load(Acquire) != qp_type::UD;
-            let state = qp.state.load(Acquire);
-            return lost(if is_other { Lost::OtherType(qpn) } else { Lost::State(qpn, state) });
+            let state = QpState(qp.state.load(Acquire));
+            return lost(match is_other {
+                true => Lost::OtherType { qp: qpn },
+                false => Lost::InState { qp: qpn, state },
+            });
         };
         let count = |sends| qp.received.add(&Tally { sends, ..datagram.tally });
         let its_key = qp.qkey.load(Acquire);
         if its_key != datagram.qkey {
             count(0);
-            return lost(Lost::QKey(qpn, datagram.qkey, its_key));
+            return lost(Lost::QKey { qp: qpn, sent: datagram.qkey, its: its_key });
         }
         if !qp.takes(datagram.pkey) {
             count(0);
-            return lost(Lost::Partition(qpn, datagram.pkey, qp.pkey.load(Acquire)));
+            let (sent, its) = (datagram.pkey as u16, qp.pkey.load(Acquire) as u16);
+            return lost(Lost::OtherPartition { qp: qpn, sent, its });
         }
         let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
         let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
             count(0);
-            return lost(Lost::NoReceive(qpn));
+            return lost(Lost::NoReceive { qp: qpn });
         };
         let part = datagram.segments.of_process(datagram.proc);
         match incoming.scatter(&responder, self, part) {
@@ -358,7 +362,7 @@ impl<'a> Actor<'a> {
             }
             Err(ScatterError::Source) => {
                 incoming.give_back(&responder, self, deferred);
-                Err(CheckError::unmapped(MemorySide::Local).into())
+                Err(CheckError::unmapped(MemoryRole::Local).into())
             }
             Err(ScatterError::Unreachable) => {
                 incoming.give_back(&responder, self, deferred);

@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use soft_hca_verbs::cause::Cause;
+
 use crate::arena::{Guard, Lock, Qp};
-use crate::engine::cause::Cause;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::timing::DAEMON_BUSY_NS;

@@ -9,15 +9,15 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use soft_hca_fault::Random;
-use zerocopy::IntoBytes;
+use soft_hca_verbs::cause::Cause;
 
 use crate::arena::{Qp, Scope};
 use crate::engine::Actor;
-use crate::engine::cause::Cause;
 use crate::engine::deferred::Deferred;
 use crate::engine::plan::Batch;
 use crate::engine::request::Requester;
 use crate::engine::strict::is_strict;
+use crate::trace::cause;
 use crate::trace::event::Stalled;
 use crate::uapi::verbs::{opcode, qp_type};
 
@@ -81,9 +81,9 @@ impl<'a> Actor<'a> {
             let seed = now ^ u64::from(qpn) << 40;
             let duration = LEAST_NS + Random::new(seed).below(MOST_NS - LEAST_NS);
             until = (now + duration) & !MOVED;
-            let words = Cause::words(Some(Cause::Held { duration }));
+            let cause = cause::encode(Some(&Cause::Held { duration }));
             let event = Stalled { wr_id: wqe.wr_id, qpn }.into();
-            self.env.trace_at(now, requester.owner.proc as u32, &event, words.as_bytes());
+            self.env.trace_at(now, requester.owner.proc as u32, &event, &cause);
         } else if until & MOVED == 0 && now >= until {
             if !self.show(requester, deferred) {
                 // What is wrong with it shows now.

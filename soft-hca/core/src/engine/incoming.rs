@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use serde::{Deserialize, Serialize};
+use soft_hca_verbs::cause::{Cause, MemoryRole};
 
-use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
@@ -76,7 +76,7 @@ impl Incoming {
         copied.map_err(|fault| match fault {
             Fault::Source => ScatterError::Source,
             Fault::Destination => ScatterError::Receive(ReceiveError::Memory(
-                CheckError::unmapped(MemorySide::Receive),
+                CheckError::unmapped(MemoryRole::Receive),
             )),
             Fault::Unreachable => ScatterError::Unreachable,
         })?;
@@ -158,7 +158,7 @@ impl Actor<'_> {
             let failed = FailedReceive {
                 wr_id: bad.wr_id,
                 status: wc_status::RECEIVE_INVALIDATE,
-                cause: Some(Cause::Key { side: MemorySide::Remote, key: bad.imm }),
+                cause: Some(Cause::Key { memory: MemoryRole::Remote, key: bad.imm }),
             };
             responder.fail(self, Some(&failed), deferred);
         }

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use soft_hca_verbs::cause::{Cause, MemoryRole};
+
 use crate::arena::{Arena, Mr, Qp};
-use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::{DAEMON, LINK};
 use crate::uapi::rxe::Sge;
+use crate::uapi::verbs::AccessFlags;
 
 pub(super) use crate::engine::registry::{GATHER, SCATTER};
 
@@ -40,7 +42,7 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory; `side` says whose list it
+    /// Where an element, which is not empty, is in the owner's memory; `memory` says which list it
     /// is in.
     #[inline(always)]
     pub(super) fn local(
@@ -48,11 +50,11 @@ impl Owner {
         arena: &Arena,
         sge: Sge,
         access: u32,
-        side: MemorySide,
+        memory: MemoryRole,
     ) -> Result<(Segment, Region), CheckError> {
         let Sge { addr, length, lkey } = sge;
         let wanted = Wanted { key: lkey, addr, length: length.into(), access };
-        self.resolve(arena, wanted, side)
+        self.resolve(arena, wanted, memory)
     }
 
     /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
@@ -61,7 +63,7 @@ impl Owner {
         arena: &Arena,
         wanted: Wanted,
     ) -> Result<(Segment, Region), CheckError> {
-        self.resolve(arena, wanted, MemorySide::Remote)
+        self.resolve(arena, wanted, MemoryRole::Remote)
     }
 
     #[inline(always)]
@@ -69,38 +71,38 @@ impl Owner {
         &self,
         arena: &Arena,
         wanted: Wanted,
-        side: MemorySide,
+        memory: MemoryRole,
     ) -> Result<(Segment, Region), CheckError> {
         let Wanted { key, addr: from, length, access: needed } = wanted;
-        let Some(mr) = arena.mr(key) else { return Err(no_key(side, key)) };
+        let Some(mr) = arena.mr(key) else { return Err(no_key(memory, key)) };
         // The daemon has no regions, whatever a table says.
         if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
-            return Err(no_key(side, key));
+            return Err(no_key(memory, key));
         }
         if mr.pd.load(Acquire) != self.pd {
-            return Err(other_domain(side, key));
+            return Err(other_domain(memory, key));
         }
         let allowed = mr.access.load(Acquire);
         if allowed & needed != needed {
-            return Err(no_access(side, key, (needed, allowed)));
+            return Err(no_access(memory, key, (needed, allowed)));
         }
         let index = match mr.kind.load(Acquire) {
             0 => arena.key_index(key),
-            kind if side == MemorySide::Remote => self.region_behind(arena, mr, kind),
+            kind if memory == MemoryRole::Remote => self.region_behind(arena, mr, kind),
             _ => None,
         };
-        let Some(index) = index else { return Err(no_window(side, key)) };
+        let Some(index) = index else { return Err(no_window(memory, key)) };
         let (start, bytes) = (mr.iova.load(Acquire), mr.length.load(Acquire));
         let offset = from.wrapping_sub(start);
         let (end, addr) = (offset.checked_add(length), mr.addr.load(Acquire).checked_add(offset));
         let is_within = from >= start && end.is_some_and(|end| end <= bytes);
         let addr = addr.filter(|addr| is_within && addr.checked_add(length).is_some());
         let Some(addr) = addr else {
-            return Err(out_of_bounds(side, key, (from, length), (start, bytes)));
+            return Err(out_of_bounds(memory, key, (from, length), (start, bytes)));
         };
         // Still the same entry: none of the above was another region's.
         if mr.live.load(Acquire) != key {
-            return Err(no_key(side, key));
+            return Err(no_key(memory, key));
         }
         Ok((Segment { addr, length }, Region::at(index)))
     }
@@ -120,32 +122,48 @@ impl Owner {
 
 #[cold]
 #[inline(never)]
-fn no_key(side: MemorySide, key: u32) -> CheckError {
-    CheckError::memory(side, Cause::Key { side, key })
+fn no_key(memory: MemoryRole, key: u32) -> CheckError {
+    CheckError::memory(memory, Cause::Key { memory, key })
 }
 
 #[cold]
 #[inline(never)]
-fn other_domain(side: MemorySide, key: u32) -> CheckError {
-    CheckError::memory(side, Cause::Domain { side, key })
+fn other_domain(memory: MemoryRole, key: u32) -> CheckError {
+    CheckError::memory(memory, Cause::ProtectionDomain { memory, key })
 }
 
 #[cold]
 #[inline(never)]
-fn no_access(side: MemorySide, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
-    CheckError::memory(side, Cause::Access { side, key, needed, allowed })
+fn no_access(memory: MemoryRole, key: u32, (needed, allowed): (u32, u32)) -> CheckError {
+    let [needed, allowed] = [needed, allowed].map(AccessFlags::from_bits_retain);
+    CheckError::memory(memory, Cause::Access { memory, key, needed, allowed })
 }
 
 #[cold]
 #[inline(never)]
-fn no_window(side: MemorySide, key: u32) -> CheckError {
-    CheckError::memory(side, Cause::Window { side, key })
+fn no_window(memory: MemoryRole, key: u32) -> CheckError {
+    CheckError::memory(memory, Cause::Window { memory, key })
 }
 
 #[cold]
 #[inline(never)]
-fn out_of_bounds(side: MemorySide, key: u32, access: (u64, u64), region: (u64, u64)) -> CheckError {
-    CheckError::memory(side, Cause::Bounds { side, key, access, region })
+fn out_of_bounds(
+    memory: MemoryRole,
+    key: u32,
+    access: (u64, u64),
+    region: (u64, u64),
+) -> CheckError {
+    CheckError::memory(memory, bounds(memory, key, access, region))
+}
+
+/// An access is not within a region: the first address and the bytes of both.
+pub(super) fn bounds(
+    memory: MemoryRole,
+    key: u32,
+    (address, length): (u64, u64),
+    (region_address, region_length): (u64, u64),
+) -> Cause {
+    Cause::Bounds { memory, key, address, length, region_address, region_length }
 }
 
 /// Whether memory of a process is still registered for writing, in the region that it was found in.
@@ -191,15 +209,15 @@ mod tests {
         let key = other.key;
         let segment = Segment { addr: other.addr() + 1, length: 5 };
         let found = Ok((segment, Region::at(1)));
-        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, MemorySide::Local), found);
+        assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, MemoryRole::Local), found);
         assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
         let elsewhere = wanted(&mut buffer, key);
-        let (side, access) = (MemorySide::Remote, (elsewhere.addr, 5));
-        let bounds = Cause::Bounds { side, key, access, region: (other.addr(), 8) };
+        let (memory, access) = (MemoryRole::Remote, (elsewhere.addr, 5));
+        let bounds = bounds(memory, key, access, (other.addr(), 8));
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, bounds));
         assert_eq!(owner().remote(&world.arena, elsewhere), refused);
         // The daemon has none.
-        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { side, key });
+        let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { memory, key });
         set(&world.arena.mr(key).unwrap().proc, DAEMON as u32);
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, no_key));
         assert_eq!(daemon.remote(&world.arena, wanted(&mut other, key)), refused);

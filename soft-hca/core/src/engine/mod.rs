@@ -36,7 +36,7 @@
 //! | `own_memory` | within this process | |
 //! | `registry` | regions and processes, as told to the process that copies | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
-//! | `check`, `cause` | checks that have failed, and why | |
+//! | `check` | checks that have failed | |
 //! | `traced`, `posted` | what is traced | |
 //! | `asynchronous` | asynchronous events | |
 //! | `wc_status`, `timing` | statuses and timers, with our choices | `rxe_comp.c` |
@@ -60,7 +60,6 @@ mod batch;
 mod bounce;
 mod bounce_buffer;
 mod bounce_phase;
-pub mod cause;
 mod check;
 mod completion;
 mod copier;
@@ -112,7 +111,7 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::{Mapping, Qp};
 use crate::engine::cursor::SendCursors;
 use crate::engine::deferred::Deferred;
-use crate::errno::{Errno, Label, Result, Values};
+use crate::errno::{Errno, Label, Refusal, Result, Values};
 use crate::trace::Event;
 use crate::trace::event::{Element, SendPosted};
 use crate::uapi::verbs::{qp_type, state};
@@ -211,8 +210,8 @@ impl fmt::Debug for Actor<'_> {
     }
 }
 
-const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this number");
-const NOT_YET: Errno = Errno::EINVAL.because("sends are posted in RTS, not before");
+const NO_QP: Errno = Errno::ENOENT.because(Refusal::NoQueuePair);
+const NOT_YET: Errno = Errno::EINVAL.because(Refusal::SendBeforeRts);
 
 impl Actor<'_> {
     /// POST_SEND: work requests were put into the queue pair's send ring. `EINVAL` before RTS,

@@ -7,8 +7,9 @@
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::fence;
 
+use soft_hca_verbs::cause::{Cause, Malformed};
+
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, MalformedWqe};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::Wanted;
@@ -78,12 +79,12 @@ impl<'a> Actor<'a> {
         flush: FlushWr,
     ) -> Result<(), CheckError> {
         let refused = |cause| CheckError::new(wc_status::REMOTE_REFUSES, cause);
-        let unknown = || refused(Cause::Malformed(MalformedWqe::Placement));
+        let unknown = || refused(Cause::Malformed { why: Malformed::Placement });
         let rights = rights(flush).ok_or_else(unknown)?;
         responder.allow(rights)?;
         if is_too_long(flush) {
             let (length, limit) = (flush.length.into(), wc_status::MAX_MESSAGE);
-            return Err(refused(Cause::Long { length, limit }));
+            return Err(refused(Cause::MessageTooLong { length, limit }));
         }
         responder.owner.remote(self.arena, wanted(self.arena, flush, rights))?;
         fence(SeqCst);

@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 
 use crate::arena::Arena;
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::memory::{Owner, SCATTER};
 use crate::engine::segments::{Segment, SegmentList};
@@ -59,8 +59,8 @@ impl ReceiveError {
     /// The check that has failed. `grh` bytes of the message are the header of a datagram.
     pub(super) fn cause(&self, grh: u64) -> Cause {
         match *self {
-            Self::Small { length, room } => Cause::Small { length, room, grh },
-            Self::Malformed => Cause::Malformed(MalformedWqe::ReceiveElements),
+            Self::Small { length, room } => Cause::ReceiveTooSmall { length, room, grh },
+            Self::Malformed => Cause::Malformed { why: Malformed::MaxRecvSge },
             Self::Memory(ref error) => error.cause(),
         }
     }
@@ -106,7 +106,7 @@ impl Receive {
                 skip -= room;
                 continue;
             }
-            let found = owner.local(arena, *sge, SCATTER, MemorySide::Receive);
+            let found = owner.local(arena, *sge, SCATTER, MemoryRole::Receive);
             let (segment, region) = found.map_err(ReceiveError::Memory)?;
             let length = rest.min(room - skip);
             out.push(Segment { addr: segment.addr + skip, length }, region);

@@ -3,10 +3,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use zerocopy::IntoBytes;
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 
 use crate::arena::{Qp, Tally};
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
@@ -17,6 +16,7 @@ use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::{Packets, is_send};
 use crate::engine::{Actor, wc_status};
 use crate::ring::Ring;
+use crate::trace::cause;
 use crate::trace::event::Executed;
 use crate::uapi::rxe::{Cqe, MAX_SGE, SendWqe};
 use crate::uapi::verbs::{Psn, WrOpcode, opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
@@ -58,7 +58,7 @@ pub(super) enum RequestError {
 
 impl RequestError {
     /// Bytes cannot be moved, for memory on this side.
-    pub(super) fn unmoved(fault: Fault, side: MemorySide) -> Self {
+    pub(super) fn unmoved(fault: Fault, side: MemoryRole) -> Self {
         match fault {
             Fault::Unreachable => Self::NoResponse,
             _ => CheckError::unmapped(side).into(),
@@ -137,7 +137,7 @@ pub(super) enum Payload {
 /// A message that has more bytes than it may.
 #[cold]
 pub(super) fn too_long(length: u64, limit: u64) -> CheckError {
-    CheckError::new(wc_status::TOO_LONG, Cause::Long { length, limit })
+    CheckError::new(wc_status::TOO_LONG, Cause::MessageTooLong { length, limit })
 }
 
 impl<'a> Requester<'a> {
@@ -179,7 +179,7 @@ impl<'a> Requester<'a> {
     ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
         if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
-            return Err(CheckError::malformed(MalformedWqe::Elements));
+            return Err(CheckError::malformed(Malformed::MaxSendSge));
         }
         let mut length = 0u64;
         // Some versions of the library sum lengths up wrongly; the elements are right.
@@ -189,7 +189,7 @@ impl<'a> Requester<'a> {
                 continue;
             }
             let (segment, region) =
-                self.owner.local(actor.arena, sge, access, MemorySide::Local)?;
+                self.owner.local(actor.arena, sge, access, MemoryRole::Local)?;
             out.push(segment, region);
             length += u64::from(sge.length);
         }
@@ -299,7 +299,7 @@ impl<'a> Requester<'a> {
     /// Refuses a request that has a response if none may be outstanding: `max_rd_atomic` is 0.
     pub(super) fn check_read_depth(&self) -> Result<(), CheckError> {
         match self.qp.max_rd_atomic.load(Acquire) {
-            0 => Err(CheckError::malformed(MalformedWqe::NoReads)),
+            0 => Err(CheckError::malformed(Malformed::MaxRdAtomic)),
             _ => Ok(()),
         }
     }
@@ -379,11 +379,7 @@ impl<'a> Requester<'a> {
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
                 has_waited: u32::from(self.qp.wait.load(Acquire) != 0),
             };
-            env.trace(
-                self.owner.proc as u32,
-                &event.into(),
-                Cause::words(cause.copied()).as_bytes(),
-            );
+            env.trace(self.owner.proc as u32, &event.into(), &cause::encode(cause));
         });
     }
 

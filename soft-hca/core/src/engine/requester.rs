@@ -4,19 +4,19 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::{hint, thread};
 
 use soft_hca_roce::transport::events::Event;
-use zerocopy::IntoBytes;
+use soft_hca_verbs::cause::{Cause, Malformed, Peer, Side};
 
 use crate::arena::Qp;
-use crate::engine::cause::{Cause, MalformedWqe, Peer};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
 use crate::engine::request::{RequestError, Requester};
 use crate::engine::{Actor, Async, Route, timing};
+use crate::trace::cause;
 use crate::trace::event::Stalled;
 use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::{opcode, qp_type, state, status};
+use crate::uapi::verbs::{QpState, opcode, qp_type, state, status};
 
 /// Why a request is not executed. [`Qp::wait`] has the kind in its low byte and, above it, how
 /// often the daemon has tried.
@@ -238,7 +238,7 @@ impl<'a> Actor<'a> {
                 self.local_invalidate(requester, &wqe, deferred)?
             }
             opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
-            _ => return Err(CheckError::malformed(MalformedWqe::Opcode).into()),
+            _ => return Err(CheckError::malformed(Malformed::Opcode).into()),
         }
         Ok(1)
     }
@@ -334,8 +334,7 @@ impl<'a> Actor<'a> {
             self.trace(|env| {
                 let wr_id = requester.wqe(requester.head()).wr_id;
                 let event = Stalled { wr_id, qpn: requester.qpn }.into();
-                let words = Cause::words(Some(cause()));
-                env.trace(requester.owner.proc as u32, &event, words.as_bytes());
+                env.trace(requester.owner.proc as u32, &event, &cause::encode(Some(&cause())));
             });
         }
         if now >= deadline {
@@ -393,14 +392,19 @@ impl<'a> Actor<'a> {
     ) -> Cause {
         let qp = requester.qp;
         match *stop {
-            RequestError::ReceiverNotReady(timer) => {
-                Cause::NotReady { waited, timer, retries: qp.rnr_retry.load(Acquire) }
+            RequestError::ReceiverNotReady(timer) => Cause::ReceiverNotReady {
+                waited,
+                min_rnr_timer: timer,
+                rnr_retry: qp.rnr_retry.load(Acquire),
+            },
+            RequestError::CqFull(cq) => {
+                let is_own = cq == requester.send_cq;
+                Cause::CqFull { side: if is_own { Side::Requester } else { Side::Responder }, cq }
             }
-            RequestError::CqFull(cq) => Cause::CqFull { is_requester: cq == requester.send_cq, cq },
             _ => Cause::NoResponse {
                 waited,
                 timeout: qp.timeout.load(Acquire),
-                retries: qp.retry_cnt.load(Acquire),
+                retry_cnt: qp.retry_cnt.load(Acquire),
                 peer: self.silent_peer(requester),
             },
         }
@@ -420,19 +424,19 @@ impl<'a> Actor<'a> {
         };
         let current = peer.state.load(Acquire);
         if !(state::RTR..=state::SQE).contains(&current) {
-            return Peer::State(current);
+            return Peer::InState { state: QpState(current) };
         }
         let dest = peer.dest_qpn.load(Acquire);
         if dest != requester.qpn {
-            return Peer::Elsewhere(dest);
+            return Peer::NotConnectedToUs { dest_qp: dest };
         }
         let own = qp.pkey.load(Acquire);
         if !peer.takes(own) {
-            return Peer::Partition(own, peer.pkey.load(Acquire));
+            return Peer::OtherPartition { own: own as u16, its: peer.pkey.load(Acquire) as u16 };
         }
         let (expected, sent) = (peer.rq_psn.load(Acquire), qp.sq_psn.load(Acquire));
         if requester.kind == qp_type::RC && expected != sent {
-            return Peer::Psn(expected, sent);
+            return Peer::OtherPsn { expected, sent };
         }
         Peer::Unreachable
     }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use soft_hca_verbs::cause::{Cause, Malformed};
+
 use crate::arena::{Arena, Guard, Qp, Srq};
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{Retiring, retire};
 use crate::engine::deferred::Deferred;
@@ -17,7 +18,7 @@ use crate::ring::Ring;
 use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
 use crate::uapi::verbs::{
-    Mtu, access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
+    AccessFlags, Mtu, access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
 };
 
 /// Rights for requests that are not only acknowledged. An atomic write needs a write's.
@@ -172,8 +173,8 @@ impl<'a> Responder<'a> {
     pub(super) fn allow(&self, right: u32) -> Result<(), CheckError> {
         let allowed = self.qp.access.load(Acquire);
         if allowed & right != right {
-            // Its own rights have no key.
-            let cause = Cause::Access { side: MemorySide::Remote, key: 0, needed: right, allowed };
+            let [needed, allowed] = [right, allowed].map(AccessFlags::from_bits_retain);
+            let cause = Cause::QpAccess { needed, allowed };
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         if right & ANSWERED != 0 { self.check_resources() } else { Ok(()) }
@@ -183,7 +184,7 @@ impl<'a> Responder<'a> {
     /// volume 1, 9.7.4.1.2, responder resources).
     pub(super) fn check_resources(&self) -> Result<(), CheckError> {
         if self.qp.max_dest_rd_atomic.load(Acquire) == 0 {
-            let cause = Cause::Malformed(MalformedWqe::NoReadsServed);
+            let cause = Cause::Malformed { why: Malformed::MaxDestRdAtomic };
             return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause));
         }
         Ok(())

@@ -5,11 +5,12 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
+
 use crate::arena::{KEY_VARIANT, Mr};
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::memory::Owner;
+use crate::engine::memory::{Owner, bounds};
 use crate::engine::request::{RequestError, Requester, SendCompletion};
 use crate::engine::{Actor, wc_status};
 use crate::uapi::rxe::{BindWr, SendWqe};
@@ -62,7 +63,7 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         if !self.can_invalidate(&requester.owner, wqe.imm) {
-            let cause = Cause::Window { side: MemorySide::Local, key: wqe.imm };
+            let cause = Cause::Window { memory: MemoryRole::Local, key: wqe.imm };
             return Err(CheckError::new(wc_status::INVALIDATE, cause).into());
         }
         self.invalidate(&requester.owner, wqe.imm);
@@ -80,13 +81,13 @@ impl<'a> Actor<'a> {
         deferred: &mut Deferred,
     ) -> Result<(), RequestError> {
         let wanted = wqe.bind();
-        let malformed = |why| CheckError::memory(MemorySide::Bound, Cause::Malformed(why));
+        let malformed = |why| CheckError::memory(MemoryRole::Bound, Cause::Malformed { why });
         let mw = self.window(&requester.owner, wanted.rkey);
-        let mw = mw.ok_or_else(|| malformed(MalformedWqe::NoWindow))?;
+        let mw = mw.ok_or_else(|| malformed(Malformed::Window))?;
         let kind = mw.kind.load(Acquire);
         // Of type 2 it has to be free, and is not freed by binding it to nothing.
         if kind == TYPE_2 && (wanted.length == 0 || mw.bound.load(Acquire) != 0) {
-            return Err(malformed(MalformedWqe::WindowBound).into());
+            return Err(malformed(Malformed::WindowBound).into());
         }
         let region = match wanted.length {
             0 => None,
@@ -121,32 +122,33 @@ impl<'a> Actor<'a> {
         wanted: BindWr,
         kind: u32,
     ) -> Result<(usize, &'a Mr), CheckError> {
-        let (side, key) = (MemorySide::Bound, wanted.lkey);
-        let refused = |cause| CheckError::memory(side, cause);
+        let (memory, key) = (MemoryRole::Bound, wanted.lkey);
+        let refused = |cause| CheckError::memory(memory, cause);
         let is_region =
             |mr: &&Mr| mr.proc.load(Acquire) as usize == owner.proc && mr.kind.load(Acquire) == 0;
         let region = self.arena.key_index(key).zip(self.arena.mr(key).filter(is_region));
-        let (index, region) = region.ok_or_else(|| refused(Cause::Key { side, key }))?;
+        let (index, region) = region.ok_or_else(|| refused(Cause::Key { memory, key }))?;
         if region.pd.load(Acquire) != owner.pd {
-            return Err(refused(Cause::Domain { side, key }));
+            return Err(refused(Cause::ProtectionDomain { memory, key }));
         }
         let writes = wanted.access & AccessFlags::REMOTE_MODIFY.bits() != 0;
         let needed = access::MW_BIND | if writes { access::LOCAL_WRITE } else { 0 };
         let allowed = region.access.load(Acquire);
         if allowed & needed != needed {
-            return Err(refused(Cause::Access { side, key, needed, allowed }));
+            let [needed, allowed] = [needed, allowed].map(AccessFlags::from_bits_retain);
+            return Err(refused(Cause::Access { memory, key, needed, allowed }));
         }
         let is_zero_based = allowed & access::ZERO_BASED != 0
             || kind != TYPE_2 && wanted.access & access::ZERO_BASED != 0;
         if is_zero_based {
-            return Err(refused(Cause::Malformed(MalformedWqe::WindowBase)));
+            return Err(refused(Cause::Malformed { why: Malformed::WindowBase }));
         }
         let (start, length) = (region.iova.load(Acquire), region.length.load(Acquire));
         let offset = wanted.addr.checked_sub(start);
         let end = offset.and_then(|offset| offset.checked_add(wanted.length));
         if end.is_none_or(|end| end > length) {
             let (access, region) = ((wanted.addr, wanted.length), (start, length));
-            return Err(refused(Cause::Bounds { side, key, access, region }));
+            return Err(refused(bounds(memory, key, access, region)));
         }
         Ok((index, region))
     }

@@ -126,3 +126,23 @@ fn every_error_has_tests_that_are_there() {
         }
     }
 }
+
+/// The check and its values are the same where a refusal comes to: a reply of the daemon, and a trace.
+#[test]
+fn refusals_are_what_their_bytes_say() {
+    let compared = [
+        Values::default(),
+        Values::of([(Label::Asked, 40_000), (Label::Limit, u64::MAX)]),
+        Values::users((0..7).map(|number| (Label::Mr, number))),
+    ];
+    for (reason, values) in Refusal::all().zip(compared.into_iter().cycle()) {
+        let bytes = Errno::EINVAL.because(reason).with(values).explanation();
+        let refused = Errno::EBUSY.explained(&bytes).unwrap();
+        assert_eq!((refused.number(), refused.reason()), (ErrorNumber::EBUSY.0, Some(reason)));
+        assert_eq!(refused.values(), values);
+        assert!((0..bytes.len()).all(|end| Errno::EBUSY.explained(&bytes[..end]).is_err()));
+        assert!(Errno::EBUSY.explained(&[&bytes[..], &[0]].concat()).is_err());
+    }
+    let unexplained = Errno::EIO.explained(&Errno::EIO.explanation()).unwrap();
+    assert_eq!((unexplained.reason(), unexplained.values()), (None, Values::default()));
+}

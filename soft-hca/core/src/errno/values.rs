@@ -2,39 +2,36 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use soft_hca_verbs::QpState;
-use zerocopy::{TryFromBytes, try_transmute};
 
-use super::{Errno, Result};
-
-/// What a value is: the discriminants are what is sent and traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
-#[repr(u32)]
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Label {
     /// What the program has asked for.
-    Asked = 1,
+    Asked,
     /// The most that it could have asked for.
-    Limit = 2,
+    Limit,
     /// How many entries a table has.
-    Entries = 3,
+    Entries,
     /// A handle that the program has given.
-    Handle = 4,
+    Handle,
     /// `enum ibv_qp_state`: that of the queue pair.
-    State = 5,
+    State,
     /// `enum ibv_access_flags` that are too much.
-    Access = 6,
+    Access,
     /// The number of a queue pair that has the object.
-    Qp = 7,
+    Qp,
     /// The handle of a memory region that has it.
-    Mr = 8,
+    Mr,
     /// Of a memory window.
-    Mw = 9,
+    Mw,
     /// Of an address handle.
-    Ah = 10,
+    Ah,
     /// The number of a shared receive queue.
-    Srq = 11,
+    Srq,
     /// How many more objects have it.
-    More = 12,
+    More,
 }
 
 impl Label {
@@ -58,7 +55,7 @@ impl Label {
 }
 
 /// A few values with what they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Values([Option<(Label, u64)>; Values::MOST]);
 
 impl Values {
@@ -90,31 +87,6 @@ impl Values {
     pub fn iter(&self) -> impl Iterator<Item = (Label, u64)> + '_ {
         self.0.iter().flatten().copied()
     }
-
-    /// Bytes that [`Values::take`] reads.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = (self.iter().count() as u32).to_le_bytes().to_vec();
-        for (label, value) in self.iter() {
-            out.extend((label as u32).to_le_bytes());
-            out.extend(value.to_le_bytes());
-        }
-        out
-    }
-
-    /// The values that bytes begin with, and what is behind them; `EINVAL` if there are none.
-    pub fn take(bytes: &[u8]) -> Result<(Self, &[u8])> {
-        let (count, mut rest) = bytes.split_first_chunk().ok_or(Errno::EINVAL)?;
-        let count = u32::from_le_bytes(*count) as usize;
-        let mut all = [None; Self::MOST];
-        for value in all.get_mut(..count).ok_or(Errno::EINVAL)? {
-            let (number, behind) = rest.split_first_chunk().ok_or(Errno::EINVAL)?;
-            let (bytes, behind) = behind.split_first_chunk().ok_or(Errno::EINVAL)?;
-            let label = try_transmute!(u32::from_le_bytes(*number)).map_err(|_| Errno::EINVAL)?;
-            *value = Some((label, u64::from_le_bytes(*bytes)));
-            rest = behind;
-        }
-        Ok((Self(all), rest))
-    }
 }
 
 /// As they stand behind the words of a check: nothing, or a colon and each.
@@ -141,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_said_and_sent() {
+    fn values_are_said() {
         let limit = Values::of([(Label::Asked, 40000), (Label::Limit, 32767)]);
         assert_eq!(limit.to_string(), ": asked for 40000, limit 32767");
         let users =
@@ -151,21 +123,5 @@ mod tests {
         assert_eq!(Values::users([(Label::Qp, 17)].into_iter()).to_string(), ": qp 17");
         assert_eq!(Values::of([(Label::State, 1)]).to_string(), ": state INIT");
         assert_eq!(Values::default().to_string(), "");
-        for values in [limit, users, Values::default()] {
-            let mut bytes = values.encode();
-            bytes.push(9);
-            assert_eq!(Values::take(&bytes), Ok((values, &[9][..])));
-            assert!((0..bytes.len() - 1).all(|end| Values::take(&bytes[..end]).is_err()));
-        }
-        assert!(Values::take(&[5, 0, 0, 0]).is_err() && Values::take(&[1, 0, 0, 0, 99]).is_err());
-        for number in 1..=12u32 {
-            let label: Label = try_transmute!(number).unwrap();
-            assert_eq!(label as u32, number);
-        }
-        assert!(
-            [0, 13]
-                .into_iter()
-                .all(|other: u32| Label::try_read_from_bytes(&other.to_ne_bytes()).is_err())
-        );
     }
 }

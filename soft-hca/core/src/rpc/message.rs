@@ -1,15 +1,13 @@
 //! The messages' bytes: little-endian words, then a tail.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::sync::{Mutex, PoisonError};
 
 use soft_hca_fault::Happened;
 
 use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
 use crate::engine::Async;
-use crate::errno::{Errno, Result, Values};
+use crate::errno::{Errno, Refusal, Result};
 use crate::uapi::verbs::Qpn;
 
 /// What a connection stands for.
@@ -200,15 +198,14 @@ impl From<Vec<u8>> for Answer {
 pub struct Reply(pub Result<Answer>);
 
 impl Reply {
-    /// The message: 0, what was created, its kind first, and bytes; or an error number, what was
-    /// compared, and the reason.
+    /// The message: 0, what was created, its kind first, and bytes; or an error number, the
+    /// check that failed and what it has compared.
     pub fn encode(&self) -> Vec<u8> {
         let answer = match &self.0 {
             Ok(answer) => answer,
             Err(error) => {
                 let mut out = error.number().to_le_bytes().to_vec();
-                out.extend(error.values().encode());
-                out.extend(error.reason().unwrap_or_default().as_bytes());
+                out.extend(error.explanation());
                 return out;
             }
         };
@@ -237,16 +234,7 @@ impl Reply {
         let mut words = Words(message);
         let error = words.u32()? as i32;
         if error != 0 {
-            let (values, reason) = Values::take(words.0)?;
-            let reason = std::str::from_utf8(reason).map_err(|_| Errno::EINVAL)?;
-            if reason.contains(char::is_control) {
-                return Err(Errno::EINVAL);
-            }
-            let error = Errno::new(error).with(values);
-            return Ok(Self(Err(match kept(reason) {
-                Some(reason) => error.because(reason),
-                None => error,
-            })));
+            return Ok(Self(Err(Errno::new(error).explained(words.0)?)));
         }
         let created = match words.u32()? {
             0 => None,
@@ -269,26 +257,7 @@ impl Reply {
 }
 
 /// The error of a daemon that has no descriptor left.
-pub const FULL: Errno = Errno::EMFILE.because("the fabric's daemon has no file descriptor left");
-
-/// Reasons that have come, each once: there are as many as checks.
-static REASONS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-/// More than there are checks.
-const MAX_REASONS: usize = 4096;
-
-/// A reason, for good; `None` for an empty one, and if there are too many.
-fn kept(reason: &str) -> Option<&'static str> {
-    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
-    match reasons.get(reason) {
-        Some(known) => Some(known),
-        None if reason.is_empty() || reasons.len() >= MAX_REASONS => None,
-        None => {
-            let known: &'static str = Box::leak(reason.into());
-            reasons.insert(known);
-            Some(known)
-        }
-    }
-}
+pub const FULL: Errno = Errno::EMFILE.because(Refusal::DaemonFull);
 
 impl Request {
     /// The message.
@@ -519,13 +488,11 @@ mod tests {
 
     #[test]
     fn a_refusal_brings_its_reason() {
-        let reply = Reply(Err(Errno::EINVAL.because("too many").beyond(3, 2)));
-        for _ in 0..2 {
-            let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
-            let refused = refused.unwrap_err();
-            assert_eq!(refused.reason(), Some("too many"));
-            assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
-        }
+        let reply = Reply(Err(Errno::EINVAL.because(Refusal::QueueTooLong).beyond(3, 2)));
+        let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.reason(), Some(Refusal::QueueTooLong));
+        assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
         let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
         assert_eq!(refused.unwrap_err().reason(), None);
     }

@@ -10,9 +10,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes, try_transmute};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::status;
 
-/// Of this layout, and of what stands behind it: another one for a reader that would misunderstand
-/// it.
-pub(super) const VERSION: u8 = 7;
+/// Of this layout, and of what stands behind it, where checks are numbered by their places in
+/// [`Cause`](soft_hca_verbs::Cause) and [`Refusal`](soft_hca_verbs::Refusal): another one for a reader that
+/// would misunderstand it.
+pub(super) const VERSION: u8 = 9;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -81,8 +82,8 @@ events! {
     /// A process has ended.
     Ended = 2 {
     }
-    /// A command. Behind it the command, its answer, and if it is refused what was compared and
-    /// why.
+    /// A command. Behind it the command, its answer, and if it is refused why
+    /// ([`explanation`](crate::errno::Errno::explanation)).
     Call = 3 {
         /// Nanoseconds that it took.
         duration: u64,
@@ -595,7 +596,7 @@ mod tests {
             (21, 12),
             (22, 4),
         ];
-        assert_eq!((VERSION, SIZES), (7, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (9, &sizes[..]));
     }
 
     #[test]

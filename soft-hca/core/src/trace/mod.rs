@@ -16,16 +16,16 @@
 //! | file | what |
 //! | --- | --- |
 //! | `event` | what is traced, as bytes |
-//! | `words` | what has no fixed length |
+//! | `cause` | why what is traced waits or has failed |
 //! | `ring` | a ring of such records |
 //! | `file` | the file that it is in |
 //! | `recorder` | a process's way to its ring |
 
+pub mod cause;
 pub mod event;
 mod file;
 mod recorder;
 mod ring;
-pub(crate) mod words;
 
 pub use event::Event;
 pub use file::OtherVersion;

@@ -5,7 +5,7 @@
 //! such thing, send the command of [`uverbs`](super::uverbs) that does the same. The methods that
 //! have no such command hand the error to the program.
 
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Refusal, Result, ensure};
 
 /// `RDMA_VERBS_IOCTL`
 pub const RDMA_VERBS_IOCTL: u64 = 0xc018_1b01;
@@ -91,7 +91,7 @@ pub struct AdviseMr {
 impl AdviseMr {
     /// Reads a request with all its attributes.
     pub fn parse(request: &[u8]) -> Result<Self> {
-        const CUT: Errno = Errno::EINVAL.because("an attribute of the request is missing or short");
+        const CUT: Errno = Errno::EINVAL.because(Refusal::IoctlAttribute);
         let attributes = request.get(WHOLE_HEADER..).unwrap_or_default().chunks_exact(ATTRIBUTE);
         let found = |id: u16| -> Result<(usize, u64)> {
             let mut those =
@@ -107,9 +107,9 @@ impl AdviseMr {
             0 => Advice::Prefetch,
             1 => Advice::PrefetchWrite,
             2 => Advice::PrefetchNoFault,
-            _ => return Err(Errno::EOPNOTSUPP.because("there is no such advice")),
+            _ => return Err(Errno::EOPNOTSUPP.because(Refusal::NoSuchAdvice)),
         };
-        ensure(flags <= 1, Errno::EINVAL.because("there is no such flag of an advice"))?;
+        ensure(flags <= 1, Errno::EINVAL.because(Refusal::NoSuchAdviceFlag))?;
         ensure(bytes % Range::BYTES == 0, CUT)?;
         let pd_handle = u32::try_from(pd_handle).map_err(|_| CUT)?;
         let count = bytes / Range::BYTES;

@@ -29,7 +29,7 @@ macro_rules! named_numbers {
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Refusal, Result, ensure};
 
 #[macro_use]
 pub mod layout;
@@ -50,7 +50,7 @@ fn read_request<R>(payload: &[u8], required: usize) -> Result<R>
 where
     R: FromBytes + IntoBytes + Immutable,
 {
-    const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its request");
+    const TOO_SHORT: Errno = Errno::EINVAL.because(Refusal::ShortRequest);
     ensure(payload.len() >= required, TOO_SHORT)?;
     if let Ok((request, _)) = R::read_from_prefix(payload) {
         return Ok(request);

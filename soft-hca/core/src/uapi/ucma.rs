@@ -13,7 +13,7 @@ mod answer;
 mod event;
 mod request;
 
-use crate::errno::{Errno, Result};
+use crate::errno::{Errno, Refusal, Result};
 use abi::{CmdHdr, Request};
 use zerocopy::FromBytes;
 
@@ -119,7 +119,7 @@ pub struct Command<'a> {
 impl<'a> Command<'a> {
     /// Takes apart what was written; `EINVAL` if it has no header.
     pub fn parse(written: &'a [u8]) -> Result<Self> {
-        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
+        const TOO_SHORT: Errno = Errno::EINVAL.because(Refusal::ShortHeader);
         let (header, payload) = CmdHdr::read_from_prefix(written).map_err(|_| TOO_SHORT)?;
         let (in_len, out_len) = (header.r#in.into(), header.out.into());
         Ok(Self { number: header.cmd, in_len, out_len, payload })

@@ -32,6 +32,7 @@ mod tests;
 mod wanted;
 
 use soft_hca_core::device_spec::PciAddress;
+use soft_hca_core::errno::Refusal;
 pub use soft_hca_core::errno::{Errno, Result};
 
 pub use gid_table::{GidEntry, GidTable, GidType, is_link_local};
@@ -76,7 +77,7 @@ impl Device {
         let port = self.ports.iter().find(|port| port.number == number);
         port.ok_or(
             Errno::EINVAL
-                .because("the device has no port with this number")
+                .because(Refusal::NoSuchPort)
                 .beyond(number.into(), self.ports.len() as u64),
         )
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 
 /// The source address from which this machine reaches `to`, as the system's routing says.
 /// Loopback and multicast need no route here, so they work where no interface is up.
@@ -22,7 +22,7 @@ pub(crate) fn route(to: IpAddr) -> Result<IpAddr> {
         Err(_) if to.is_multicast() => Ok(loopback),
         Err(error) => {
             let error = Errno::new(error.raw_os_error().unwrap_or(libc::ENETUNREACH));
-            Err(error.because("the system has no route to the address"))
+            Err(error.because(Refusal::NoSystemRoute))
         }
     }
 }

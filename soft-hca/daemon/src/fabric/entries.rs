@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use soft_hca_core::arena::{self, Entry};
 use soft_hca_core::engine::Retired;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::verbs::state;
 use soft_hca_roce::wire::ip;
 
@@ -15,7 +15,7 @@ use super::{FULL, Fabric, GONE, Membership, RingOf, store_gid};
 use crate::event_fd::EventFd;
 use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 
-const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because("the daemon can open no further descriptor");
+const NO_DESCRIPTOR: Errno = Errno::ENOMEM.because(Refusal::NoDescriptor);
 
 /// Makes an entry that was taken, if there was one, as if it had never been used, and moves the
 /// mark of how far the table is in use. `ENOMEM` when the table is full.
@@ -74,8 +74,7 @@ impl Fabric {
 
     /// A queue pair becomes member of a group; `ENOMEM` if the group has `max` of them.
     pub(crate) fn add_member(&mut self, membership: Membership, max: u32) -> Result<()> {
-        const GROUP_FULL: Errno =
-            Errno::ENOMEM.because("the group has max_mcast_qp_attach members already");
+        const GROUP_FULL: Errno = Errno::ENOMEM.because(Refusal::FullGroup);
         let of_group = self.members.iter().filter(|(_, of)| of.gid == membership.gid);
         ensure(of_group.count() < max as usize, GROUP_FULL)?;
         let qpn = self.qpn(membership.qp)?;

@@ -22,7 +22,7 @@ use soft_hca_core::arena::{self, Entry, Guard, Lock, MAX_QPS, Mapping};
 use soft_hca_core::engine::{
     Actor, DAEMON, Helper, Identity, LocalCopier, Quiesce, Registry, Retired,
 };
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::system;
 
 use crate::counters::{PortCounts, PortOf};
@@ -87,7 +87,7 @@ pub(crate) struct Membership {
 }
 
 /// Of an object whose entry has been given back.
-pub(crate) const GONE: Errno = Errno::EINVAL.because("the object has been destroyed");
+pub(crate) const GONE: Errno = Errno::EINVAL.because(Refusal::Destroyed);
 
 /// Writes a GID of the arena.
 pub(crate) fn store_gid(to: &[AtomicU8; 16], gid: [u8; 16]) {

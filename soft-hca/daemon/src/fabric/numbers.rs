@@ -1,10 +1,9 @@
 //! Numbers of objects that are not those of their entries.
 
 use soft_hca_core::arena::{self, KEY_BASES, MAX_MRS, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 
-pub(super) const FULL: Errno =
-    Errno::ENOMEM.because("the fabric has no room for another such object");
+pub(super) const FULL: Errno = Errno::ENOMEM.because(Refusal::FabricFull);
 
 /// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries of its share have
 /// had all of theirs.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 
 use super::{Fabric, RingOf};
 use crate::device::Device;
 
 /// Of what is asked of a device that is removed.
-pub(crate) const REMOVED: Errno = Errno::EIO.because("the device has been removed");
+pub(crate) const REMOVED: Errno = Errno::EIO.because(Refusal::DeviceRemoved);
 
 impl Fabric {
     /// Whether a device of the fabric is removed.
@@ -19,13 +19,13 @@ impl Fabric {
 
     /// The device at a place, or `ENODEV`.
     pub(crate) fn device(&self, device: usize) -> Result<&Arc<Device>> {
-        self.devices.get(device).ok_or(Errno::ENODEV.because("the fabric has no such device"))
+        self.devices.get(device).ok_or(Errno::ENODEV.because(Refusal::NoSuchDevice))
     }
 
     /// The same, and it is not removed.
     pub(crate) fn present(&self, device: usize) -> Result<&Arc<Device>> {
         let known = self.device(device)?;
-        ensure(!self.is_removed(device), Errno::ENODEV.because("the device has been removed"))?;
+        ensure(!self.is_removed(device), Errno::ENODEV.because(Refusal::DeviceRemoved))?;
         Ok(known)
     }
 

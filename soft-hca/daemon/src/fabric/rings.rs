@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::RingPlace;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::{engine, ring};
 
 use super::{Fabric, GONE, RingOf};
@@ -24,9 +24,8 @@ impl Fabric {
         requested: u32,
         slot_bytes: u32,
     ) -> Result<RingPlace> {
-        const TOO_LARGE: Errno = Errno::EINVAL.because("no queue has so many entries");
-        const NO_MEMORY: Errno =
-            Errno::ENOMEM.because("the fabric has no memory left for the queue");
+        const TOO_LARGE: Errno = Errno::EINVAL.because(Refusal::QueueTooLong);
+        const NO_MEMORY: Errno = Errno::ENOMEM.because(Refusal::NoQueueMemory);
         let slots = requested.checked_add(1).and_then(u32::checked_next_power_of_two);
         let mask = slots.ok_or(TOO_LARGE)? - 1;
         let log2_slot = slot_bytes.max(64).next_power_of_two().trailing_zeros();
@@ -69,7 +68,7 @@ impl Fabric {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
             RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Kept(_) => {
-                return Err(Errno::EINVAL.because("this queue keeps its size"));
+                return Err(Errno::EINVAL.because(Refusal::QueueKeepsSize));
             }
         };
         let _guard = self.lock(lock)?;
@@ -80,10 +79,7 @@ impl Fabric {
             _ => new.mask(),
         };
         let has_room = old.unread() <= room;
-        ensure(
-            has_room,
-            Errno::EINVAL.because("more entries are in the queue than the new size has room for"),
-        )?;
+        ensure(has_room, Errno::EINVAL.because(Refusal::QueueHasMore))?;
         new.move_from(&old);
         match of {
             RingOf::Shared(index) => self.arena.srqs[index].consumer.store(0, Release),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::share::runner;
 use soft_hca_core::arena::{SHARE_QPS, SHARES};
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::port::{NoTap, Port, QueuePair, SLOT_BYTES, SLOTS};
 use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
@@ -14,7 +14,7 @@ use super::{Fabric, RingOf};
 use crate::link::LentSocket;
 use crate::objects::QpObject;
 
-const NO_ROOM: Errno = Errno::ENOMEM.because("the fabric has no memory left for the queue pair");
+const NO_ROOM: Errno = Errno::ENOMEM.because(Refusal::NoQueuePairMemory);
 
 impl Fabric {
     /// Lends a process a share of the port, for as long as it lives, and gives its number. `None` if there

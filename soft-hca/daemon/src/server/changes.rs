@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use soft_hca_core::engine::Quiesce;
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::system;
 use soft_hca_fault::Plan;
 
@@ -39,7 +39,7 @@ impl Daemon {
         for fault in plan.devices {
             let is_meant = |device: &Arc<Device>| device.name == fault.device;
             let device = self.fabric.devices.iter().position(is_meant);
-            let device = device.ok_or(Errno::ENODEV.because("the fabric has no such device"))?;
+            let device = device.ok_or(Errno::ENODEV.because(Refusal::NoSuchDevice))?;
             let what = |is_well| match fault.port {
                 Some(number) => Change::Port { device, number, is_up: is_well },
                 None => Change::Device { device, is_there: is_well },
@@ -57,8 +57,8 @@ impl Daemon {
     pub(super) fn run_changes(&mut self, now: u64) {
         for what in self.changes.due(now) {
             if let Err(error) = self.change_now(what) {
-                let reason = error.reason().unwrap_or("there is none");
-                tracing::warn!("{what:?} does not come about: {error:?}, {reason}");
+                let reason = error.reason().map_or(String::new(), |reason| format!(", {reason}"));
+                tracing::warn!("{what:?} does not come about: {error:?}{reason}");
             }
         }
     }

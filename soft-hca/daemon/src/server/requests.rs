@@ -7,7 +7,7 @@ use std::sync::Arc;
 use soft_hca_core::arena::Scope;
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::engine::Quiesce;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::rpc::{Answer, ChannelId, Created, FULL, FileKind, Hello, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT};
@@ -51,8 +51,8 @@ impl Daemon {
         match request {
             Request::Hello(hello) => {
                 let greeted = self.hello(token, &hello);
-                if let Some(error) = greeted.as_ref().err().filter(|error| **error == FULL) {
-                    let reason = error.reason().unwrap_or_default();
+                let full = greeted.as_ref().err().filter(|error| **error == FULL);
+                if let Some(reason) = full.and_then(|error| error.reason()) {
                     tracing::warn!("a program is turned away: {reason}");
                 }
                 greeted.map(Handled::Answered)
@@ -109,7 +109,7 @@ impl Daemon {
             }
             Request::Sysfs => {
                 let written = self.bring_in_line();
-                written.map_err(|_| Errno::EIO.because("a tree of sysfs cannot be changed"))?;
+                written.map_err(|_| Errno::EIO.because(Refusal::SysfsTree))?;
                 self.adopt_counters();
                 Ok(Handled::Answered(Answered::default()))
             }
@@ -125,10 +125,10 @@ impl Daemon {
     /// Lends a program a share of the port to other hosts.
     fn share(&mut self, token: u32) -> Result<Answered> {
         let Some(File::Uverbs { file, .. }) = self.files.get(token) else {
-            return Err(Errno::ENOENT.because("only who has opened a device has a share"));
+            return Err(Errno::ENOENT.because(Refusal::ShareOfStranger));
         };
         let share = self.fabric.lend_share(file.proc);
-        let share = share.ok_or(Errno::ENOENT.because("there is no share left"))?;
+        let share = share.ok_or(Errno::ENOENT.because(Refusal::NoShareLeft))?;
         Ok(Ok((share as u32).to_le_bytes().to_vec().into()).into())
     }
 
@@ -140,7 +140,7 @@ impl Daemon {
         };
         let share = proc.and_then(|proc| self.fabric.share_of(proc));
         let sockets = share.and_then(|share| self.fabric.roce.share(share));
-        let sockets = sockets.ok_or(Errno::ENOENT.because("it has no share"))?;
+        let sockets = sockets.ok_or(Errno::ENOENT.because(Refusal::NoShare))?;
         let parts = sockets.into_iter().map(|LentSocket { gid, fd }| (gid, fd));
         let (gids, fds): (Vec<[u8; 16]>, Vec<OwnedFd>) = parts.unzip();
         Ok(Answered { fds, ..Ok(gids.as_flattened().to_vec().into()).into() })
@@ -148,8 +148,8 @@ impl Daemon {
 
     /// Records the fabric for as long as a connection lasts.
     fn record(&mut self, token: u32, limit: u64, scope: Scope) -> Result<u32> {
-        const TAKEN: Errno = Errno::EBUSY.because("the fabric is being recorded already");
-        const LIMIT: Errno = Errno::EINVAL.because("a record cannot have so few or so many bytes");
+        const TAKEN: Errno = Errno::EBUSY.because(Refusal::RecordedAlready);
+        const LIMIT: Errno = Errno::EINVAL.because(Refusal::RecordSize);
         ensure((MIN_LIMIT..=MAX_LIMIT).contains(&limit), LIMIT)?;
         ensure(self.recorder.is_none(), TAKEN)?;
         self.recorder = Some(token);
@@ -243,7 +243,7 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
-        match self.files.get_mut(token).ok_or(Errno::EBADF.because("the file is closed"))? {
+        match self.files.get_mut(token).ok_or(Errno::EBADF.because(Refusal::FileClosed))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;
                 let answer = Ok(Answer { created: outcome.created, bytes: outcome.answer });
@@ -265,9 +265,7 @@ impl Daemon {
                 let bytes = self.cm.command(&mut host, file, number, &payload, out_len, now)?;
                 Ok(Handled::Answered(Ok(bytes.into()).into()))
             }
-            File::New | File::Bystander { .. } => {
-                Err(Errno::EINVAL.because("the file is no device"))
-            }
+            File::New | File::Bystander { .. } => Err(Errno::EINVAL.because(Refusal::NoDevice)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{Bind, IbAddress, Listen, Sockaddr};
 
 use super::cm::Cm;
@@ -16,9 +16,8 @@ use crate::device::Source;
 /// Requests that wait at most, whatever a program asks for (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
 
-pub(super) const NO_IP: Errno =
-    Errno::ENODEV.because("no device is found by an InfiniBand address");
-pub(super) const UNBOUND: Errno = Errno::EINVAL.because("the id has no address yet");
+pub(super) const NO_IP: Errno = Errno::ENODEV.because(Refusal::InfinibandAddress);
+pub(super) const UNBOUND: Errno = Errno::EINVAL.because(Refusal::IdUnbound);
 
 /// Whether two ids of different families stay out of each other's way at one port.
 fn family_only(id: &Id) -> bool {
@@ -32,8 +31,8 @@ fn source_of(
     space: Space,
     address: &Sockaddr,
 ) -> Result<Option<Source>> {
-    const NO_LINK: Errno = Errno::EINVAL.because("a link-local address needs a scope");
-    const STRANGE: Errno = Errno::EADDRNOTAVAIL.because("the address is none of the device's");
+    const NO_LINK: Errno = Errno::EINVAL.because(Refusal::LinkLocalScope);
+    const STRANGE: Errno = Errno::EADDRNOTAVAIL.because(Refusal::ForeignAddress);
     if address.is_unspecified() {
         return Ok(None);
     }
@@ -45,7 +44,7 @@ fn source_of(
         }
     }
     let source = find_source(ip.ip()).ok_or(STRANGE)?;
-    ensure(space != Space::Ipoib, Errno::EINVAL.because("no device has an interface of IPoIB"))?;
+    ensure(space != Space::Ipoib, Errno::EINVAL.because(Refusal::NoIpoib))?;
     let is_own = |source: &Source| source.port().is_some_and(|port| port.gids.has_own(ip.ip()));
     Ok(Some(source).filter(is_own))
 }
@@ -63,7 +62,7 @@ fn pool(space: Space, address: &Sockaddr) -> Result<Space> {
     let is_it =
         |space: &&Space| ib.sid & ib.sid_mask & !0xffff == space.service_id(0) & ib.sid_mask;
     let found = allowed.iter().find(is_it).copied();
-    found.ok_or(Errno::EPROTONOSUPPORT.because("the service id is of another port space"))
+    found.ok_or(Errno::EPROTONOSUPPORT.because(Refusal::ServiceId))
 }
 
 impl Cm {
@@ -130,10 +129,10 @@ impl Cm {
                 continue;
             }
             if address.is_unspecified() || other_address.is_unspecified() {
-                return Err(Errno::EADDRNOTAVAIL.because("the port is in use for all addresses"));
+                return Err(Errno::EADDRNOTAVAIL.because(Refusal::PortInUse));
             }
             if same_family && address.gid() == other_address.gid() {
-                return Err(Errno::EADDRINUSE.because("the address and port are in use"));
+                return Err(Errno::EADDRINUSE.because(Refusal::AddressInUse));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! A program's command changes its own id and sends a message; `received_...`, the kernel's
 //! handlers in `cm.c` and `cma.c`, change the id that a message is for. Nothing changes both.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     Accept, ConnParam, Connect, Ece, Event, Notify, Param, Sockaddr, event_type,
 };
@@ -28,7 +28,7 @@ fn ends(id: &Id) -> Option<Ends> {
 impl Cm {
     pub(super) fn connect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let Connect { id: number, param, ece } = Connect::decode(call.payload)?;
-        ensure(param.valid != 0, Errno::EINVAL.because("the parameters are not marked as valid"))?;
+        ensure(param.valid != 0, Errno::EINVAL.because(Refusal::InvalidParameters))?;
         let key = self.ids.find_with_device(call.file, number)?;
         let id = self.ids.id(key)?;
         ensure(id.state == State::RouteResolved, id.state.refusal())?;
@@ -241,7 +241,7 @@ impl Cm {
     fn send_rep(&mut self, cx: &mut Cx<'_>, key: Key, param: &ConnParam, ece: Ece) -> Result<()> {
         let private_data = wire::private_data(&param.private_data)?;
         let is_asked = self.ids.connection_state(key) == Some(ConnectionState::ReqReceived);
-        ensure(is_asked, Errno::EINVAL.because("there is no request to accept"))?;
+        ensure(is_asked, Errno::EINVAL.because(Refusal::NoRequestToAccept))?;
         let id = self.ids.id(key)?;
         let (starting_psn, local_ca_guid) = (id.psn, id.node_guid());
         let connection = self.ids.connection_mut(key)?;
@@ -341,10 +341,7 @@ impl Cm {
     /// The active side is ready to use the connection (`cma_rep_recv`).
     fn send_rtu(&mut self, cx: &mut Cx<'_>, key: Key) -> Result<()> {
         let is_answered = self.ids.connection_state(key) == Some(ConnectionState::RepReceived);
-        ensure(
-            is_answered,
-            Errno::EINVAL.because("there is no reply to answer with ready to use"),
-        )?;
+        ensure(is_answered, Errno::EINVAL.because(Refusal::NoReplyToConfirm))?;
         let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::Established;
         let (peer, transaction) = (connection.peer, connection.transaction);
@@ -384,10 +381,10 @@ impl Cm {
                 NOTHING
             }
             (COMM_EST, Some(ConnectionState::Established)) => {
-                Err(Errno::EISCONN.because("the connection is established already"))
+                Err(Errno::EISCONN.because(Refusal::EstablishedAlready))
             }
-            (COMM_EST, _) => Err(Errno::EINVAL.because("no reply waits for ready to use")),
-            _ => Err(Errno::EINVAL.because("only COMM_EST is of interest to a connection")),
+            (COMM_EST, _) => Err(Errno::EINVAL.because(Refusal::NoReplyWaits)),
+            _ => Err(Errno::EINVAL.because(Refusal::OnlyCommEst)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Connections, as an id has them.
 
-use soft_hca_core::errno::Errno;
+use soft_hca_core::errno::{Errno, Refusal};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::cm::CommId;
 
@@ -8,7 +8,7 @@ use super::peer::{Peer, RemoteQp};
 use super::timer::ACK_TIMEOUT;
 use super::wire::Envelope;
 
-pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because("the id has no connection");
+pub(super) const NO_CONNECTION: Errno = Errno::EINVAL.because(Refusal::IdWithoutConnection);
 
 /// How far a connection has come (`enum ib_cm_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The end of connections: disconnection, time wait, and ids that go without a word.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{disconnect_id, event_type};
 use soft_hca_roce::wire::cm::{Drep, Dreq, reason};
 
@@ -17,7 +17,7 @@ impl Cm {
     pub(super) fn disconnect(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let key = self.ids.find_with_device(call.file, disconnect_id(call.payload)?)?;
         let is_datagram = self.ids.id(key)?.is_datagram;
-        ensure(!is_datagram, Errno::EINVAL.because("datagrams have no connection to end"))?;
+        ensure(!is_datagram, Errno::EINVAL.because(Refusal::DatagramDisconnect))?;
         match self.ids.connection_state(key).ok_or(NO_CONNECTION)? {
             ConnectionState::Established => self.begin_disconnection(cx, key),
             ConnectionState::DreqReceived => self.send_drep(cx, key),

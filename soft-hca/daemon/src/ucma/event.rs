@@ -1,6 +1,6 @@
 //! Events of ids and memberships.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{CmEvent, Ece, Event, Param, WriteEvent, event_type};
 
 use super::cm::Cm;
@@ -60,7 +60,7 @@ impl Cm {
     pub(super) fn write_event(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let request = WriteEvent::decode(call.payload)?;
         let is_own = matches!(request.event, event_type::USER | event_type::INTERNAL);
-        ensure(is_own, Errno::EINVAL.because("programs may write only USER and INTERNAL events"))?;
+        ensure(is_own, Errno::EINVAL.because(Refusal::EventKind))?;
         let key = self.ids.find(call.file, request.id)?;
         self.files.room_for_event(call.file)?;
         let param = Param::Arg(request.arg);

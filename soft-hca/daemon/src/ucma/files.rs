@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 
 use soft_hca_core::device_spec::DeviceSet;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 
 use super::host::{FileId, Host};
 use super::id::Key;
@@ -127,7 +127,7 @@ impl Files {
     pub(super) fn room_for_event(&self, file: FileId) -> Result<()> {
         let unfetched = self.files.get(&file).map_or(0, |file| file.unfetched().count());
         let has_room = unfetched < MAX_WAITING;
-        ensure(has_room, Errno::ENOMEM.because("too many events wait to be fetched"))
+        ensure(has_room, Errno::ENOMEM.because(Refusal::EventsFull))
     }
 
     /// Forgets a file's events that `is_meant` picks, and gives the ids of the requests among

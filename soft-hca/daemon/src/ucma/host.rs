@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_roce::wire::bth::Qpn;
 
 use super::peer::Peer;
@@ -81,7 +81,7 @@ pub(super) struct Call<'a> {
     pub(super) room: usize,
 }
 
-pub(super) const NO_ROOM: Errno = Errno::ENOSPC.because("the program has no room for the answer");
+pub(super) const NO_ROOM: Errno = Errno::ENOSPC.because(Refusal::AnswerTooLong);
 
 /// The answer of most commands.
 pub(super) const NOTHING: Result<Vec<u8>> = Ok(Vec::new());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::port_space;
 use soft_hca_roce::wire::cm;
 
@@ -17,7 +17,7 @@ impl Key {
     }
 }
 
-pub(super) const NO_ID: Errno = Errno::ENOENT.because("there is no id with this number");
+pub(super) const NO_ID: Errno = Errno::ENOENT.because(Refusal::NoId);
 
 /// Ids that there may be at a time; the library's own table holds as many.
 const MAX_NUMBERS: u32 = 0x1_0000;
@@ -35,7 +35,7 @@ impl Numbers {
             return Ok(number);
         }
         let is_left = self.end < MAX_NUMBERS;
-        ensure(is_left, Errno::ENOMEM.because("all numbers of ids or memberships are in use"))?;
+        ensure(is_left, Errno::ENOMEM.because(Refusal::IdsExhausted))?;
         self.end += 1;
         Ok(self.end - 1)
     }
@@ -61,7 +61,7 @@ impl Space {
             port_space::TCP => Ok(Self::Tcp),
             port_space::UDP => Ok(Self::Udp),
             port_space::IB => Ok(Self::Ib),
-            _ => Err(Errno::EINVAL.because("there is no such port space")),
+            _ => Err(Errno::EINVAL.because(Refusal::NoSuchPortSpace)),
         }
     }
 
@@ -96,15 +96,15 @@ impl State {
     /// Of what an id in this state cannot do.
     pub(super) const fn refusal(self) -> Errno {
         Errno::EINVAL.because(match self {
-            Self::Idle => "the id has no address yet",
-            Self::Bound => "the id is bound, and the peer's address not resolved",
-            Self::AddrQuery => "the peer's address is being resolved",
-            Self::AddrResolved => "the peer's address is resolved, the route is not",
-            Self::RouteResolved => "the id has its route, and no connection yet",
-            Self::Listen => "the id listens",
-            Self::Connect => "the id is connecting or connected",
-            Self::Disconnect => "the id is disconnected",
-            Self::Removed => "the id's device has been removed",
+            Self::Idle => Refusal::IdUnbound,
+            Self::Bound => Refusal::IdBound,
+            Self::AddrQuery => Refusal::IdResolvesAddress,
+            Self::AddrResolved => Refusal::IdHasAddress,
+            Self::RouteResolved => Refusal::IdHasRoute,
+            Self::Listen => Refusal::IdListens,
+            Self::Connect => Refusal::IdConnects,
+            Self::Disconnect => Refusal::IdDisconnected,
+            Self::Removed => Refusal::IdRemoved,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::Sockaddr;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Psn};
 
@@ -51,7 +51,7 @@ pub(super) struct Id {
 impl Id {
     /// Where its packets come from; `EINVAL` while it belongs to no device.
     pub(super) fn source(&self) -> Result<&Source> {
-        self.source.as_ref().ok_or(Errno::EINVAL.because("the id is bound to no device"))
+        self.source.as_ref().ok_or(Errno::EINVAL.because(Refusal::IdWithoutDevice))
     }
 
     /// The GUID of its device, 0 while it belongs to none.
@@ -148,7 +148,7 @@ impl Ids {
     pub(super) fn find(&self, file: FileId, number: u32) -> Result<Key> {
         let key = self.find_any(file, number)?;
         let is_removed = self.id(key)?.state == State::Removed;
-        ensure(!is_removed, Errno::ENXIO.because("the id's device has been removed"))?;
+        ensure(!is_removed, Errno::ENXIO.because(Refusal::IdRemoved))?;
         Ok(key)
     }
 
@@ -156,7 +156,7 @@ impl Ids {
     pub(super) fn find_any(&self, file: FileId, number: u32) -> Result<Key> {
         let key = *self.keys.get(&number).ok_or(NO_ID)?;
         let is_own = self.id(key)?.file == file;
-        ensure(is_own, Errno::EINVAL.because("the id belongs to another file"))?;
+        ensure(is_own, Errno::EINVAL.because(Refusal::IdOfOtherFile))?;
         Ok(key)
     }
 

@@ -1,6 +1,6 @@
 //! Making and destroying ids, and handing them to another file.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{CreateId, MigrateId, Target};
 use soft_hca_core::uapi::verbs::qp_type;
 
@@ -57,7 +57,7 @@ impl Cm {
     pub(super) fn migrate_id(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let MigrateId { id: number, file: old } = MigrateId::decode(call.payload)?;
         let is_open = self.files.get(old).is_some();
-        ensure(is_open, Errno::ENOENT.because("the file to move the id from is closed"))?;
+        ensure(is_open, Errno::ENOENT.because(Refusal::IdFromClosedFile))?;
         let key = self.ids.find(old, number)?;
         // Requests that nobody has fetched go with their listener: whoever fetches them there
         // must be able to use them. One that was accepted or moved by its number alone may have

@@ -85,7 +85,7 @@ pub(crate) mod tests;
 use std::num::NonZeroU64;
 
 use soft_hca_core::device_spec::DeviceSet;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
@@ -119,7 +119,7 @@ fn lookup(number: u32) -> Result<Command> {
         command::DISCONNECT => (0, Cm::disconnect),
         command::INIT_QP_ATTR => (QP_ATTR, Cm::init_qp_attr),
         command::GET_EVENT => (GET_EVENT_MIN, Cm::get_event),
-        command::GET_OPTION => return Err(Errno::ENOSYS.because("options can be set only")),
+        command::GET_OPTION => return Err(Errno::ENOSYS.because(Refusal::OptionRead)),
         command::SET_OPTION => (0, Cm::set_option),
         command::NOTIFY => (0, Cm::notify),
         command::JOIN_IP_MCAST => (4, Cm::join_ip_mcast),
@@ -131,10 +131,10 @@ fn lookup(number: u32) -> Result<Command> {
         command::JOIN_MCAST => (4, Cm::join_mcast),
         // Services are found in a subnet manager's records, of which there are none here.
         command::RESOLVE_IB_SERVICE => {
-            return Err(Errno::EOPNOTSUPP.because("there are no service records"));
+            return Err(Errno::EOPNOTSUPP.because(Refusal::NoServiceRecords));
         }
         command::WRITE_CM_EVENT => (0, Cm::write_event),
-        _ => return Err(Errno::EINVAL.because("no command has this number")),
+        _ => return Err(Errno::EINVAL.because(Refusal::NoSuchCommand)),
     })
 }
 
@@ -184,7 +184,7 @@ impl Cm {
         now_ns: u64,
     ) -> Result<Vec<u8>> {
         let is_open = self.files.get(file).is_some();
-        ensure(is_open, Errno::EBADF.because("the file is closed"))?;
+        ensure(is_open, Errno::EBADF.because(Refusal::FileClosed))?;
         let (least, handler) = lookup(number)?;
         ensure(out_len >= least, NO_ROOM)?;
         let cx = &mut self.at(host, now_ns);

@@ -3,7 +3,7 @@
 //! Only the addressing: programs attach their queue pairs to the group's GID by a verbs command,
 //! and that is what makes messages arrive.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     AhAttr, Event, JoinMcast, Param, Target, UDP_QKEY, UdParam, event_type,
 };
@@ -32,8 +32,8 @@ impl Cm {
         let is_ready = matches!(id.state, State::Bound | State::AddrResolved);
         let is_address = request.address.ip().is_some() && !request.address.is_unspecified();
         ensure(is_ready, id.state.refusal())?;
-        ensure(id.is_datagram, Errno::EINVAL.because("only ids for datagrams join groups"))?;
-        ensure(is_address, Errno::EINVAL.because("the group has no IP address"))?;
+        ensure(id.is_datagram, Errno::EINVAL.because(Refusal::JoinOfConnected))?;
+        ensure(is_address, Errno::EINVAL.because(Refusal::GroupWithoutAddress))?;
         let source = id.source()?;
         let is_infiniband = source.port().is_some_and(|port| port.gids.is_infiniband());
         let group = request.address.ip().filter(|_| is_infiniband);
@@ -72,12 +72,12 @@ impl Cm {
     }
 
     pub(super) fn leave_mcast(&mut self, _: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
-        const NO_MEMBER: Errno = Errno::ENOENT.because("there is no membership with this number");
+        const NO_MEMBER: Errno = Errno::ENOENT.because(Refusal::NoMembership);
         let number = Target::decode(call.payload)?.id;
         let membership = self.groups.get(number).ok_or(NO_MEMBER)?;
         let events_reported = membership.events_reported;
         let file = self.ids.id(membership.id)?.file;
-        ensure(file == call.file, Errno::EINVAL.because("the membership belongs to another file"))?;
+        ensure(file == call.file, Errno::EINVAL.because(Refusal::MembershipOfOtherFile))?;
         self.files.forget_events(file, |event| event.membership == Some(number));
         self.groups.leave(number);
         Ok(events_reported.to_le_bytes().to_vec())

@@ -1,6 +1,6 @@
 //! SET_OPTION.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{SetOption, event_type, option};
 
 use super::cm::Cm;
@@ -12,7 +12,7 @@ const PATH_DATA: usize = 72;
 /// Flags of the one path that is of use: primary, for management and both directions.
 const PRIMARY_BOTH_WAYS: u32 = 0x2b;
 
-const SIZE: Errno = Errno::EINVAL.because("the value has not the size that the option has");
+const SIZE: Errno = Errno::EINVAL.because(Refusal::OptionSize);
 
 fn byte(value: &[u8]) -> Result<u8> {
     <[u8; 1]>::try_from(value).map(|[byte]| byte).map_err(|_| SIZE)
@@ -45,7 +45,7 @@ impl Cm {
             }
             (option::LEVEL_ID, option::ID_ACK_TIMEOUT) => {
                 let timeout = byte(value)?;
-                ensure(!id.is_datagram, Errno::EINVAL.because("datagrams are not acknowledged"))?;
+                ensure(!id.is_datagram, Errno::EINVAL.because(Refusal::DatagramAck))?;
                 // Five bits in a queue pair.
                 id.ack_timeout = Some(timeout & 0x1f);
             }
@@ -55,17 +55,14 @@ impl Cm {
                 ensure(are_whole, SIZE)?;
                 let flags = PRIMARY_BOTH_WAYS.to_le_bytes();
                 let has_path = { records }.any(|record| record.starts_with(&flags));
-                ensure(
-                    has_path,
-                    Errno::EINVAL.because("no record is that of a primary path both ways"),
-                )?;
+                ensure(has_path, Errno::EINVAL.because(Refusal::PathRecord))?;
                 ensure(id.state == State::AddrResolved, id.state.refusal())?;
                 // There is one path on one machine, whatever the record says.
                 id.has_path = true;
                 id.state = State::RouteResolved;
                 self.push(key, event_type::ROUTE_RESOLVED, 0);
             }
-            _ => return Err(Errno::ENOSYS.because("there is no such option")),
+            _ => return Err(Errno::ENOSYS.because(Refusal::NoSuchOption)),
         }
         NOTHING
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 
 use super::id::{Key, Space};
 
@@ -35,7 +35,7 @@ impl Ports {
         let port = |i: u32| EPHEMERAL.start + ((random + i) % count) as u16;
         let mut candidates = (0..count).map(port);
         let unused = candidates.find(|port| !self.0.contains_key(&(space, *port)));
-        unused.ok_or(Errno::EADDRNOTAVAIL.because("every port of the port space is in use"))
+        unused.ok_or(Errno::EADDRNOTAVAIL.because(Refusal::PortsExhausted))
     }
 
     /// An id gives back its port.

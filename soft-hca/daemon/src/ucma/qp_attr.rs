@@ -1,6 +1,6 @@
 //! INIT_QP_ATTR: how a queue pair is to be set up for its connection.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{InitQpAttr, QpAttr, UDP_QKEY};
 use soft_hca_core::uapi::verbs::state::{ERR, INIT, RTR, RTS};
 use soft_hca_core::uapi::verbs::{QpAttrMask, access};
@@ -12,7 +12,7 @@ use super::host::{Call, Cx};
 impl Cm {
     pub(super) fn init_qp_attr(&mut self, cx: &mut Cx<'_>, call: &Call<'_>) -> Result<Vec<u8>> {
         let InitQpAttr { id: number, qp_state } = InitQpAttr::decode(call.payload)?;
-        ensure(qp_state <= ERR, Errno::EINVAL.because("there is no such state"))?;
+        ensure(qp_state <= ERR, Errno::EINVAL.because(Refusal::NoSuchState))?;
         let key = self.ids.find_with_device(call.file, number)?;
         let id = self.ids.id(key)?;
         let port_num = id.source()?.port_num;
@@ -61,10 +61,10 @@ impl Cm {
                 attr.max_rd_atomic = connection.initiator_depth;
             }
             RTR | RTS if has_asked => {
-                return Err(Errno::EINVAL.because("the peer has not replied yet"));
+                return Err(Errno::EINVAL.because(Refusal::PeerHasNotReplied));
             }
-            INIT | RTR | RTS => return Err(Errno::EINVAL.because("the connection is over")),
-            _ => return Err(Errno::EINVAL.because("a connection calls only for INIT, RTR and RTS")),
+            INIT | RTR | RTS => return Err(Errno::EINVAL.because(Refusal::ConnectionOver)),
+            _ => return Err(Errno::EINVAL.because(Refusal::ConnectionState)),
         }
         Ok(attr.encode())
     }

@@ -1,6 +1,6 @@
 //! Addresses, GIDs and paths of an id, for its program.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{
     AddressAnswer, AhAttr, IbAddress, PathRecord, QUERY_ADDR_MIN, Query, RouteAnswer, Sockaddr,
     Target, path_answer, query,
@@ -101,7 +101,7 @@ impl Cm {
                 let (pkey, src, dst) = (id.pkey(), ib(id.src), ib(id.dst));
                 Ok(AddressAnswer { device, pkey, src, dst }.encode())
             }
-            _ => Err(Errno::ENOSYS.because("nothing else can be asked of an id")),
+            _ => Err(Errno::ENOSYS.because(Refusal::NoSuchQuery)),
         }
     }
 

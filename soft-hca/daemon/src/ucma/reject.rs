@@ -1,6 +1,6 @@
 //! Connections that do not come about: one end says no, gives up or goes away.
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, Ece, Param, Reject, event_type};
 use soft_hca_roce::wire::cm::{Answered, CommId, Rej, reason};
 
@@ -17,7 +17,7 @@ impl Cm {
         let reason = match u16::from(request.reason) {
             0 | reason::CONSUMER_DEFINED => reason::CONSUMER_DEFINED,
             reason::VENDOR_OPTION_NOT_SUPPORTED => reason::VENDOR_OPTION_NOT_SUPPORTED,
-            _ => return Err(Errno::EINVAL.because("programs may not reject for this reason")),
+            _ => return Err(Errno::EINVAL.because(Refusal::RejectReason)),
         };
         let key = self.ids.find_with_device(call.file, request.id)?;
         if self.ids.id(key)?.is_datagram {
@@ -34,7 +34,7 @@ impl Cm {
             Some(ConnectionState::ReqReceived) => Answered::Req,
             Some(ConnectionState::RepReceived) => Answered::Rep,
             Some(ConnectionState::ReqSent | ConnectionState::RepSent) => Answered::Other,
-            _ => return Err(Errno::EINVAL.because("there is no request or reply to reject")),
+            _ => return Err(Errno::EINVAL.because(Refusal::NothingToReject)),
         };
         let private_data = wire::private_data(data)?;
         self.is_answered(key);

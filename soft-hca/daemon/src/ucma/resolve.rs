@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{ResolveAddr, ResolveRoute, Sockaddr, event_type};
 use soft_hca_roce::wire::bth::pkeys_match;
 
@@ -61,7 +61,7 @@ impl Cm {
         let id = self.ids.id_mut(key)?;
         let src = id.src.ok_or(UNBOUND)?;
         let is_same = src.same_family(&request.dst);
-        ensure(is_same, Errno::EINVAL.because("the addresses are of different families"))?;
+        ensure(is_same, Errno::EINVAL.because(Refusal::AddressFamilies))?;
         id.dst = Some(request.dst);
         let (mut dst, src) = (request.dst.ip().ok_or(NO_IP)?, src.ip().ok_or(NO_IP)?);
         // As a socket does: nobody in particular is this machine.

@@ -1,7 +1,7 @@
 //! Datagram services: a program asks for the queue pair behind a port (service id resolution,
 //! SIDR). There is no connection afterwards.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::ucma::{ConnParam, Ece, Event, Param, UDP_QKEY, UdParam, event_type};
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, Qpn};
 use soft_hca_roce::wire::cm::{CommId, SidrRep, SidrReq, sidr_status};
@@ -106,7 +106,7 @@ impl Cm {
     fn send_sidr_rep(&mut self, key: Key, rep: SidrRep, data: &[u8]) -> Result<()> {
         let private_data = wire::private_data(data)?;
         let is_asked = self.ids.connection_state(key) == Some(ConnectionState::SidrReqReceived);
-        ensure(is_asked, Errno::EINVAL.because("there is no request to answer"))?;
+        ensure(is_asked, Errno::EINVAL.because(Refusal::NoRequestToAnswer))?;
         let connection = self.ids.connection_mut(key)?;
         connection.state = ConnectionState::Over;
         connection.qpn = rep.qpn;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::uapi::ucma::{AhAttr, Ece};
 use soft_hca_roce::transport::attributes::Mtu;
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
@@ -20,8 +20,7 @@ use super::timer::{ACK_DELAY, MAX_RETRIES, RESPONSE_TIMEOUT};
 /// `IB_RATE_10_GBPS`
 const RATE: u8 = 3;
 
-const PRIVATE_DATA: Errno =
-    Errno::EINVAL.because("the message has no room for so much private data");
+const PRIVATE_DATA: Errno = Errno::EINVAL.because(Refusal::PrivateData);
 
 /// A message and what a datagram has beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]

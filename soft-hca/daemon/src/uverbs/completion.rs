@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::RingPlace;
 use soft_hca_core::engine;
-use soft_hca_core::errno::{Errno, Label, Result, ensure};
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, ensure};
 use soft_hca_core::rpc::{ChannelId, Created};
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
@@ -19,7 +19,7 @@ use crate::uverbs::{Context, Object, Outcome};
 
 /// "No completion channel".
 const NO_CHANNEL: i32 = -1;
-const NO_SUCH_CHANNEL: Errno = Errno::EBADF.because("the program has no such completion channel");
+const NO_SUCH_CHANNEL: Errno = Errno::EBADF.because(Refusal::NoChannel);
 
 /// CREATE_CQ's answer.
 pub(super) type CreateCqAnswer = WithDriverData<answer::CreateCq, abi::CreateCqResp>;
@@ -53,23 +53,19 @@ pub(super) fn create_cq_ex(
     request: &request::ExCreateCq,
 ) -> Result<Outcome<ExCreateCqAnswer>> {
     let is_plain = request.flags == 0;
-    ensure(
-        is_plain,
-        Errno::EOPNOTSUPP.because("the device has none of the flags for completion queues"),
-    )?;
+    ensure(is_plain, Errno::EOPNOTSUPP.because(Refusal::CqFlag))?;
     let (answer, driver_data, created) = new_cq(cx, request)?;
     let answer = answer::ExCreateCq::new(answer);
     Ok(Outcome::from(WithDriverData(answer, driver_data)).with_created(created))
 }
 
 fn check_size(cqe: u32, limits: &Limits) -> Result<()> {
-    ensure(
-        cqe != 0,
-        Errno::EINVAL.because("a completion queue has room for at least one completion"),
-    )?;
+    ensure(cqe != 0, Errno::EINVAL.because(Refusal::EmptyCq))?;
     ensure(
         cqe <= limits.max_cqe,
-        Errno::EINVAL.because(DeviceLimit::Cqe.refusal()).beyond(cqe.into(), limits.max_cqe.into()),
+        Errno::EINVAL
+            .because(Refusal::DeviceLimit(DeviceLimit::Cqe))
+            .beyond(cqe.into(), limits.max_cqe.into()),
     )
 }
 
@@ -85,7 +81,7 @@ fn new_cq(
     ensure(
         is_vector,
         Errno::EINVAL
-            .because("the device has no completion vector with this number")
+            .because(Refusal::CompletionVector)
             .beyond(comp_vector.into(), u64::from(limits.num_comp_vectors) - 1),
     )?;
     let channel = match usize::try_from(comp_channel) {
@@ -150,7 +146,7 @@ pub(super) fn destroy_cq(
     let index = cx.file.handles.index(handle, Kind::Cq)?;
     let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.cqs.contains(&index));
     Errno::EBUSY
-        .because("a queue pair still has the completion queue")
+        .because(Refusal::CqInUse)
         .unless_unused(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())))?;
     cx.fabric.release_cq(index)?;
     cx.file.handles.remove(handle);

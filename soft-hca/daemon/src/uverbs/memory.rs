@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::engine::Registered;
-use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values, ensure};
 use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::uverbs::{answer, request};
 use soft_hca_core::uapi::verbs::{AccessFlags, access, mw_type};
@@ -47,7 +47,7 @@ pub(super) fn dealloc_pd(
             Object::Pd { .. } | Object::Cq { .. } => return None,
         })
     });
-    Errno::EBUSY.because("the protection domain is still in use").unless_unused(users)?;
+    Errno::EBUSY.because(Refusal::PdInUse).unless_unused(users)?;
     cx.file.handles.remove(request.pd_handle);
     cx.fabric.release_pd();
     Ok(().into())
@@ -69,21 +69,18 @@ pub(super) fn reg_mr(
     let is_implicit = flags & access::ON_DEMAND != 0 && (start, length) == (0, u64::MAX);
     let is_supported = flags & !SUPPORTED == 0;
     let may_write = !writes_remotely || flags & access::LOCAL_WRITE != 0;
-    ensure(!is_no_page, Errno::EINVAL.because("the region has no bytes"))?;
-    ensure(is_in_memory, Errno::EINVAL.because("the region goes beyond the address space"))?;
+    ensure(!is_no_page, Errno::EINVAL.because(Refusal::EmptyRegion))?;
+    ensure(is_in_memory, Errno::EINVAL.because(Refusal::EndlessRegion))?;
     ensure(
         is_supported,
         Errno::EINVAL
-            .because("the device does not have one of the access flags")
+            .because(Refusal::AccessFlag)
             .with(Values::of([(Label::Access, (flags & !SUPPORTED).into())])),
     )?;
-    ensure(
-        !is_implicit,
-        Errno::EINVAL.because("the device has no region of all memory (implicit ODP)"),
-    )?;
+    ensure(!is_implicit, Errno::EINVAL.because(Refusal::ImplicitOdp))?;
     let is_lacking = flags & LACKING != 0;
-    ensure(!is_lacking, Errno::EOPNOTSUPP.because("the device has no persistent memory"))?;
-    ensure(may_write, Errno::EINVAL.because("remote write or atomic access needs local write"))?;
+    ensure(!is_lacking, Errno::EOPNOTSUPP.because(Refusal::PersistentMemory))?;
+    ensure(may_write, Errno::EINVAL.because(Refusal::NeedsLocalWrite))?;
     let index = cx.fabric.take_mr(MrObject { is_window: false, key: 0 })?;
     let key = cx.fabric.new_key(index);
     let mr = &cx.fabric.arena.mrs[index];
@@ -105,7 +102,7 @@ pub(super) fn dereg_mr(cx: &mut Context<'_>, request: &request::DeregMr) -> Resu
     let index = cx.file.handles.index(request.mr_handle, Kind::Mr)?;
     // A region with a window bound to it stays: IBTA 10.6.7.2.6, with the error of `rxe_dereg_mr`.
     let is_bound = cx.fabric.arena.mrs[index].bound.load(Acquire) != 0;
-    ensure(!is_bound, Errno::EINVAL.because("a memory window is bound to the region"))?;
+    ensure(!is_bound, Errno::EINVAL.because(Refusal::MrInUse))?;
     cx.file.handles.remove(request.mr_handle);
     let retired = cx.fabric.release_mr(index);
     Ok(Outcome { quiesce: cx.fabric.quiesce(cx.file.proc, retired), ..Outcome::from(()) })
@@ -118,7 +115,7 @@ pub(super) fn alloc_mw(
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let kind = u32::from(request.mw_type);
     let is_known = matches!(kind, mw_type::TYPE_1 | mw_type::TYPE_2);
-    ensure(is_known, Errno::EINVAL.because("memory windows are of type 1 or 2"))?;
+    ensure(is_known, Errno::EINVAL.because(Refusal::WindowType))?;
     let index = cx.fabric.take_mr(MrObject { is_window: true, key: 0 })?;
     let key = cx.fabric.new_key(index);
     let mw = &cx.fabric.arena.mrs[index];

@@ -12,7 +12,7 @@ mod removal;
 mod shared_receive;
 pub(crate) mod transitions;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::uverbs::answer::{self, Answer};
 use soft_hca_core::uapi::uverbs::request::{self, Request};
 use soft_hca_core::uapi::uverbs::{Command, command};
@@ -34,9 +34,9 @@ impl UverbsFile {
             return self.command_after_removal(&parsed);
         }
         let handler = handler(parsed.number);
-        let handler = handler.ok_or(Errno::EOPNOTSUPP.because("the device has no such command"))?;
+        let handler = handler.ok_or(Errno::EOPNOTSUPP.because(Refusal::CommandUnsupported))?;
         let is_in_order = self.has_context || parsed.number == command::GET_CONTEXT;
-        ensure(is_in_order, Errno::EINVAL.because("the file has no context yet"))?;
+        ensure(is_in_order, Errno::EINVAL.because(Refusal::NoContext))?;
         handler(&mut Context { fabric, file: self }, &parsed)
     }
 }
@@ -51,10 +51,7 @@ fn run<R: Request, A: Answer>(
     room: usize,
     handler: fn(&mut Context<'_>, &R) -> Result<Outcome<A>>,
 ) -> Result<Outcome<Vec<u8>>> {
-    ensure(
-        command.out_len >= room,
-        Errno::ENOSPC.because("the program has no room for the answer"),
-    )?;
+    ensure(command.out_len >= room, Errno::ENOSPC.because(Refusal::AnswerTooLong))?;
     let Outcome { answer, created, fd, quiesce } = handler(cx, &command.request()?)?;
     Ok(Outcome { answer: answer.to_bytes(), created, fd, quiesce })
 }
@@ -111,7 +108,7 @@ fn get_context(
     cx: &mut Context<'_>,
     _: &request::GetContext,
 ) -> Result<Outcome<answer::GetContext>> {
-    ensure(!cx.file.has_context, Errno::EINVAL.because("the file has its context already"))?;
+    ensure(!cx.file.has_context, Errno::EINVAL.because(Refusal::HasContext))?;
     cx.file.has_context = true;
     let num_comp_vectors = cx.file.device.limits.num_comp_vectors;
     Ok(answer::GetContext { num_comp_vectors, ..Default::default() }.into())

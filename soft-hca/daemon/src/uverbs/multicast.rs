@@ -1,6 +1,6 @@
 //! Membership in multicast groups: `rxe_mcast.c`.
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::uapi::uverbs::request;
 use soft_hca_core::uapi::verbs::qp_type;
 use soft_hca_roce::wire::ip::is_multicast;
@@ -14,9 +14,9 @@ pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Re
     let gid = request.gid;
     let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let object = *cx.fabric.qps.get(qp).ok_or(GONE)?;
-    ensure(is_multicast(&gid), Errno::EINVAL.because("the GID is no multicast group's"))?;
+    ensure(is_multicast(&gid), Errno::EINVAL.because(Refusal::NoMulticastGid))?;
     let is_ud = object.qp_type == qp_type::UD;
-    ensure(is_ud, Errno::EINVAL.because("only UD queue pairs receive multicasts"))?;
+    ensure(is_ud, Errno::EINVAL.because(Refusal::MulticastNeedsUd))?;
     if find(cx, gid, qp).is_some() {
         return Ok(().into());
     }
@@ -25,7 +25,7 @@ pub(super) fn attach(cx: &mut Context<'_>, request: &request::AttachMcast) -> Re
 }
 
 pub(super) fn detach(cx: &mut Context<'_>, request: &request::DetachMcast) -> Result<Outcome<()>> {
-    const NO_MEMBER: Errno = Errno::EINVAL.because("the queue pair is not attached to the group");
+    const NO_MEMBER: Errno = Errno::EINVAL.because(Refusal::NotAttached);
     let gid = request.gid;
     let qp = cx.file.handles.index(request.qp_handle, Kind::Qp)?;
     let index = find(cx, gid, qp).ok_or(NO_MEMBER)?;

@@ -1,6 +1,7 @@
 //! Objects behind handles. A file has one space of handles for all kinds, lowest free first.
 
-use soft_hca_core::errno::{Errno, Label, Result, Values};
+pub(crate) use soft_hca_core::errno::ObjectKind as Kind;
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values};
 
 use crate::fabric::Fabric;
 use crate::free::Free;
@@ -17,48 +18,14 @@ pub(crate) enum Object {
     Qp { index: usize, pd: u32 },
 }
 
-/// A kind of object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Pd,
-    Mr,
-    Mw,
-    Ah,
-    Cq,
-    Srq,
-    Qp,
+/// A handle leads to no object.
+pub(super) const fn nothing(kind: Kind) -> Errno {
+    Errno::ENOENT.because(Refusal::NoObject(kind))
 }
 
-/// Why a handle does not lead to an object of a kind.
-pub(super) struct Refusals {
-    pub nothing: Errno,
-    pub another: Errno,
-}
-
-impl Refusals {
-    pub(super) const fn of(kind: Kind) -> Self {
-        macro_rules! refusals {
-            ($($kind:ident: $name:literal),* $(,)?) => {
-                match kind {
-                    $(Kind::$kind => Self {
-                        nothing: Errno::ENOENT
-                            .because(concat!("there is no ", $name, " with this handle")),
-                        another: Errno::EINVAL
-                            .because(concat!("the object with this handle is no ", $name)),
-                    }),*
-                }
-            };
-        }
-        refusals! {
-            Pd: "protection domain",
-            Mr: "memory region",
-            Mw: "memory window",
-            Ah: "address handle",
-            Cq: "completion queue",
-            Srq: "shared receive queue",
-            Qp: "queue pair",
-        }
-    }
+/// A handle leads to an object of another kind.
+pub(super) const fn another(kind: Kind) -> Errno {
+    Errno::EINVAL.because(Refusal::OtherObject(kind))
 }
 
 /// The order in which a closing file destroys its objects.
@@ -130,11 +97,10 @@ impl Handles {
 
     /// The object behind a handle: `ENOENT` if there is none, `EINVAL` if it is of another kind.
     pub(crate) fn get(&self, handle: u32, kind: Kind) -> Result<Object> {
-        let Refusals { nothing, another } = Refusals::of(kind);
         let given = Values::of([(Label::Handle, handle as u64)]);
         let object = self.objects.get(handle as usize).copied().flatten();
-        let object = object.ok_or(nothing.with(given))?;
-        if object.kind() == kind { Ok(object) } else { Err(another.with(given)) }
+        let object = object.ok_or(nothing(kind).with(given))?;
+        if object.kind() == kind { Ok(object) } else { Err(another(kind).with(given)) }
     }
 
     /// Frees a handle.
@@ -158,7 +124,7 @@ impl Handles {
     pub(crate) fn pd(&self, handle: u32) -> Result<u32> {
         match self.get(handle, Kind::Pd)? {
             Object::Pd { pd } => Ok(pd),
-            _ => Err(Refusals::of(Kind::Pd).another),
+            _ => Err(another(Kind::Pd)),
         }
     }
 
@@ -171,7 +137,7 @@ impl Handles {
             | Object::Cq { index }
             | Object::Srq { index, .. }
             | Object::Qp { index, .. } => Ok(index),
-            Object::Pd { .. } => Err(Refusals::of(kind).another),
+            Object::Pd { .. } => Err(another(kind)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_core::arena::RingPlace;
-use soft_hca_core::errno::{Errno, Label, Result, Values, ensure};
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values, ensure};
 use soft_hca_core::rpc::Created;
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
@@ -33,9 +33,9 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         qp_type::UC if limits.has_uc => {}
         qp_type::UD if limits.has_ud => {}
         qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_SEND | qp_type::XRC_RECV => {
-            return Err(Errno::EOPNOTSUPP.because(DeviceLimit::QueuePairType.refusal()));
+            return Err(Errno::EOPNOTSUPP.because(Refusal::DeviceLimit(DeviceLimit::QueuePairType)));
         }
-        _ => return Err(Errno::EINVAL.because("no queue pair has this type")),
+        _ => return Err(Errno::EINVAL.because(Refusal::QpType)),
     }
     let has_own = request.is_srq == 0;
     ensure(has_own || limits.has_srq, NO_SRQ)?;
@@ -46,7 +46,7 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         (if has_own { request.max_recv_wr } else { 0 }, limits.max_recv_wr, DeviceLimit::RecvWr),
         (if has_own { request.max_recv_sge } else { 0 }, limits.max_recv_sge, DeviceLimit::RecvSge),
     ] {
-        let refusal = Errno::EINVAL.because(what.refusal());
+        let refusal = Errno::EINVAL.because(Refusal::DeviceLimit(what));
         ensure(asked <= limit, refusal.beyond(asked.into(), limit.into()))?;
     }
     Ok(())
@@ -67,10 +67,7 @@ pub(super) fn create_qp_ex(
 ) -> Result<Outcome<ExCreateQpAnswer>> {
     // Flags at creation, such as to block the loopback of multicast, are not supported.
     let is_plain = request.create_flags == 0;
-    ensure(
-        is_plain,
-        Errno::EOPNOTSUPP.because("the device has none of the flags for creating queue pairs"),
-    )?;
+    ensure(is_plain, Errno::EOPNOTSUPP.because(Refusal::QpFlag))?;
     let (answer, driver_data) = new_qp(cx, request)?;
     let created = created(&answer);
     let answer = answer::ExCreateQp::new(answer);
@@ -234,10 +231,10 @@ pub(super) fn modify_qp(cx: &mut Context<'_>, request: &ModifyQp) -> Result<Outc
     ensure(
         from == current,
         Errno::EINVAL
-            .because("the queue pair is not in the state that CUR_STATE names")
+            .because(Refusal::CurrentState)
             .with(Values::of([(Label::State, current.into())])),
     )?;
-    ensure(to <= state::ERR, Errno::EINVAL.because("there is no such state"))?;
+    ensure(to <= state::ERR, Errno::EINVAL.because(Refusal::NoSuchState))?;
     transitions::check(kind, from, to, given)?;
     check_values(cx, index, request, given)?;
     set_attributes(cx, index, request, given)?;
@@ -258,25 +255,25 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     let max_rd_atomic = device.limits.max_qp_init_rd_atom;
     for (attribute, is_right, reason) in [
         // Soft-RoCE refuses an alternate path, and so does every RoCE device.
-        (Mask::ALT_PATH, migrates, "on Ethernet there is no automatic path migration"),
-        (Mask::ALT_PATH, is_port(alternate), "the alternate path's port is none of the device's"),
-        (Mask::PORT, is_port(request.port_num), "the device has no port with this number"),
-        (Mask::AV, is_port(dest.port_num), "the address vector's port is none of the device's"),
-        (Mask::PATH_MTU, request.path_mtu != 0, "there is no such path MTU"),
+        (Mask::ALT_PATH, migrates, Refusal::NoMigration),
+        (Mask::ALT_PATH, is_port(alternate), Refusal::AlternatePort),
+        (Mask::PORT, is_port(request.port_num), Refusal::NoSuchPort),
+        (Mask::AV, is_port(dest.port_num), Refusal::AddressVectorPort),
+        (Mask::PATH_MTU, request.path_mtu != 0, Refusal::NoSuchPathMtu),
     ] {
         ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
     }
     for (attribute, asked, limit, reason) in [
-        (Mask::PATH_MTU, request.path_mtu, max_mtu, "the path MTU is more than the port's"),
-        (Mask::TIMEOUT, request.timeout, 31, "timeout has five bits"),
-        (Mask::ALT_PATH, request.alt_timeout, 31, "alt_timeout has five bits"),
-        (Mask::RETRY_CNT, request.retry_cnt, 7, "retry_cnt has three bits"),
-        (Mask::RNR_RETRY, request.rnr_retry, 7, "rnr_retry has three bits"),
+        (Mask::PATH_MTU, request.path_mtu, max_mtu, Refusal::PathMtu),
+        (Mask::TIMEOUT, request.timeout, 31, Refusal::Timeout),
+        (Mask::ALT_PATH, request.alt_timeout, 31, Refusal::AlternateTimeout),
+        (Mask::RETRY_CNT, request.retry_cnt, 7, Refusal::RetryCount),
+        (Mask::RNR_RETRY, request.rnr_retry, 7, Refusal::RnrRetry),
         (
             Mask::MAX_QP_RD_ATOMIC,
             request.max_rd_atomic,
             max_rd_atomic,
-            DeviceLimit::InitRdAtomic.refusal(),
+            Refusal::DeviceLimit(DeviceLimit::InitRdAtomic),
         ),
     ] {
         let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());
@@ -424,7 +421,7 @@ pub(super) fn destroy_qp(
     let handle = request.qp_handle;
     let index = cx.file.handles.index(handle, Kind::Qp)?;
     let is_member = cx.fabric.members_of(index).next().is_some();
-    ensure(!is_member, Errno::EBUSY.because("the queue pair is attached to a multicast group"))?;
+    ensure(!is_member, Errno::EBUSY.because(Refusal::QpInUse))?;
     cx.fabric.actor().release_held(cx.fabric.arena.qps[index].live.load(Acquire));
     cx.fabric.release_qp(index)?;
     cx.file.handles.remove(handle);

@@ -6,7 +6,7 @@ use soft_hca_core::uapi::uverbs::{Command, command, request};
 use soft_hca_core::uapi::verbs::event;
 
 use super::file::{Outcome, Removed, UverbsFile};
-use super::object::{Kind, Object, Refusals};
+use super::object::{Kind, Object, another, nothing};
 use crate::fabric::{Fabric, REMOVED, RingOf};
 
 impl UverbsFile {
@@ -101,8 +101,8 @@ impl UverbsFile {
         ensure(removed.is_done, Errno::ERESTART)?;
         match removed.kinds.get(&handle) {
             Some(known) if *known == kind => removed.kinds.remove(&handle),
-            Some(_) => return Err(Refusals::of(kind).another),
-            None => return Err(Refusals::of(kind).nothing),
+            Some(_) => return Err(another(kind)),
+            None => return Err(nothing(kind)),
         };
         Ok(self.forget_async(handle))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::errno::{Errno, Label, Result, ensure};
+use soft_hca_core::errno::{Errno, Label, Refusal, Result, ensure};
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
 use soft_hca_core::uapi::uverbs::answer::{self, WithDriverData};
 use soft_hca_core::uapi::uverbs::request;
@@ -14,24 +14,21 @@ use crate::objects::SrqObject;
 use crate::uverbs::object::Kind;
 use crate::uverbs::{Context, Object, Outcome};
 
-const LIMIT: Errno = Errno::EINVAL.because("srq_limit is more than the queue has room for");
+const LIMIT: Errno = Errno::EINVAL.because(Refusal::SrqLimit);
 
 /// What a device without shared receive queues says of them.
 pub(super) const NO_SRQ: Errno =
-    Errno::EOPNOTSUPP.because(DeviceLimit::SharedReceiveQueues.refusal());
+    Errno::EOPNOTSUPP.because(Refusal::DeviceLimit(DeviceLimit::SharedReceiveQueues));
 
 /// CREATE_SRQ's answer.
 pub(super) type CreateSrqAnswer = WithDriverData<answer::CreateSrq, abi::CreateSrqResp>;
 
 fn check_size(max_wr: u32, limits: &Limits) -> Result<()> {
-    ensure(
-        max_wr != 0,
-        Errno::EINVAL.because("a shared receive queue has room for at least one receive"),
-    )?;
+    ensure(max_wr != 0, Errno::EINVAL.because(Refusal::EmptySrq))?;
     ensure(
         max_wr <= limits.max_srq_wr,
         Errno::EINVAL
-            .because(DeviceLimit::SrqWr.refusal())
+            .because(Refusal::DeviceLimit(DeviceLimit::SrqWr))
             .beyond(max_wr.into(), limits.max_srq_wr.into()),
     )
 }
@@ -50,7 +47,7 @@ pub(super) fn create_srq(
     ensure(
         is_allowed,
         Errno::EINVAL
-            .because(DeviceLimit::SrqSge.refusal())
+            .because(Refusal::DeviceLimit(DeviceLimit::SrqSge))
             .beyond(max_sge.into(), limits.max_srq_sge.into()),
     )?;
     ensure(limit <= max_wr, LIMIT.beyond(limit.into(), max_wr.into()))?;
@@ -86,7 +83,7 @@ pub(super) fn modify_srq(
     cx: &mut Context<'_>,
     request: &request::ModifySrq,
 ) -> Result<Outcome<Option<MmInfo>>> {
-    const UNKNOWN: Errno = Errno::EINVAL.because("a shared receive queue has no such attribute");
+    const UNKNOWN: Errno = Errno::EINVAL.because(Refusal::SrqAttribute);
     let request::ModifySrq { max_wr, srq_limit: limit, .. } = *request;
     let index = cx.file.handles.index(request.srq_handle, Kind::Srq)?;
     let srq = &cx.fabric.arena.srqs[index];
@@ -135,7 +132,7 @@ pub(super) fn destroy_srq(
     let index = cx.file.handles.index(handle, Kind::Srq)?;
     let users = cx.fabric.qps.iter().filter(|(_, qp)| qp.srq == Some(index));
     Errno::EBUSY
-        .because("a queue pair still has the shared receive queue")
+        .because(Refusal::SrqInUse)
         .unless_unused(users.map(|(_, qp)| (Label::Qp, qp.qpn.into())))?;
     cx.fabric.release_srq(index)?;
     cx.file.handles.remove(handle);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use soft_hca_core::config::{self, SOCKET};
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::rpc::{Answer, Connection, FileKind, Hello, Reply, Request, Silence};
 use soft_hca_core::system;
 
@@ -57,7 +57,7 @@ pub(crate) fn observe() -> Result<Connection> {
 }
 
 /// The reason why a command gets no answer.
-const GONE: Errno = Errno::EIO.because("the fabric's daemon is gone");
+const GONE: Errno = Errno::EIO.because(Refusal::DaemonGone);
 
 /// The error after the daemon has gone, as if its devices had been removed; the program says so once.
 #[cold]

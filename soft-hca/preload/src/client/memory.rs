@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::memcheck;
 use soft_hca_core::system::{page_bytes, pipe};
 use zerocopy::FromBytes;
@@ -102,9 +102,8 @@ pub(crate) fn populate(address: u64, length: u64, writable: bool) -> Result<()> 
     }
 }
 
-const READ_ONLY: Errno = Errno::EFAULT
-    .because("part of the memory may not be written, for which IBV_ACCESS_LOCAL_WRITE asks");
-const NOT_MAPPED: Errno = Errno::EFAULT.because("part of the memory is not mapped");
+const READ_ONLY: Errno = Errno::EFAULT.because(Refusal::ReadOnlyMemory);
+const NOT_MAPPED: Errno = Errno::EFAULT.because(Refusal::UnmappedMemory);
 
 /// Whether the first byte of a page may be written, if that is asked for.
 fn is_writable_enough(address: u64, writable: bool) -> bool {

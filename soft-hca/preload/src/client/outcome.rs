@@ -1,6 +1,6 @@
 //! The outcome of a call on a descriptor.
 
-use soft_hca_core::errno::Errno;
+use soft_hca_core::errno::{Errno, Refusal};
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,5 +12,4 @@ pub enum Outcome {
 }
 
 /// A command of another process than the one that has opened the device file: a child of `fork`.
-pub(super) const OF_PARENT: Errno =
-    Errno::EACCES.because("a child of fork: the device file is its parent's");
+pub(super) const OF_PARENT: Errno = Errno::EACCES.because(Refusal::ChildOfFork);

@@ -99,9 +99,8 @@ impl Pending {
             answer: answer.len() as u32,
             unacknowledged: called.unacknowledged,
         };
-        let reason = error.and_then(Errno::reason).unwrap_or_default();
-        let values = error.map_or(Vec::new(), |error| error.values().encode());
-        let tail = [called.request, answer, &values, reason.as_bytes()];
+        let why = error.map_or(Vec::new(), Errno::explanation);
+        let tail = [called.request, answer, &why];
         recorder.append(about, &body.into(), &tail);
     }
 

@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
-use soft_hca_verbs::DeviceLimit;
+use soft_hca_verbs::Refusal;
 
 use crate::entry::{Call, Entry, Outcome, SendPosted, What};
 use crate::place::Place;
@@ -238,7 +238,10 @@ impl Checker {
 
 /// A call that was refused because the device has less than it asks for, or none of it.
 fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
-    let Outcome::Refused { error, reason: Some(reason), values, .. } = &call.result else {
+    // Others of a call's limits are the specification's, or a port's.
+    let Outcome::Refused { error, reason: Some(Refusal::DeviceLimit(limit)), values } =
+        &call.result
+    else {
         return None;
     };
     let number = |name: &str| {
@@ -247,11 +250,9 @@ fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
             _ => None,
         })
     };
-    // Others of a call's limits are the specification's, or a port's.
-    DeviceLimit::of(reason)?;
     let what = match (number("asked for"), number("limit")) {
-        (Some(asked), Some(limit)) => format!("{error}: {reason}: {asked} of {limit}"),
-        _ => format!("{error}: {reason}"),
+        (Some(asked), Some(most)) => format!("{error}: {limit}: {asked} of {most}"),
+        _ => format!("{error}: {limit}"),
     };
     Some(Found {
         rule: Rule::Refused,

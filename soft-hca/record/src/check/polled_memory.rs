@@ -2,7 +2,7 @@
 //! has told of that.
 //!
 //! While it is recorded for this, some writes are held back, each for a duration that is chosen at random
-//! ([`Reason::Held`]). A program that does not wait for such a write posts its next request when it would have
+//! ([`Cause::Held`]). A program that does not wait for such a write posts its next request when it would have
 //! done so anyway: the duration has no influence on that, and now and then the request comes before the write. If
 //! it never does, although in the order of other durations it often would have, the program waits. How likely that
 //! is by chance is the share of all orders of the same durations in which no request comes before its write.
@@ -14,12 +14,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use soft_hca_verbs::{QpState, WcStatus};
+use soft_hca_verbs::{Cause, QpState, WcStatus};
 
 use super::{Found, Rule, done, source};
 use crate::arguments::{self, qp};
 use crate::entry::{Call, Channel, Completion, Entry, SendPosted, What};
-use crate::reason::Reason;
 
 /// Nanoseconds for which no write is held back less.
 const LEAST_NS: u64 = 2_000_000;
@@ -76,7 +75,7 @@ impl PolledMemory {
         let Entry { t, process, .. } = *entry;
         match &entry.what {
             What::Call(call) => self.call(process, call),
-            What::Stalled { qp, reason: Reason::Held { duration }, .. }
+            What::Stalled { qp, reason: Cause::Held { duration }, .. }
                 if self.writers.get(qp).is_some_and(|writer| !writer.is_decided) =>
             {
                 let held = Held { since: t, duration: *duration, is_told: false };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use soft_hca_verbs::cause::{Cause, Peer};
 use soft_hca_verbs::{AccessFlags, QpState, SendFlags, WcStatus, WrOpcode};
 
 use super::buffers::{AdapterWrites, Range, overlap, range};
@@ -15,7 +16,6 @@ use crate::entry::{
     Sge, What,
 };
 use crate::place::Place;
-use crate::reason::{Peer, Reason};
 use crate::value::{Name, Named};
 
 /// More work requests than any queue has.
@@ -151,12 +151,12 @@ impl Queues {
             }
             What::SendPosted(posted) => self.send_posted(&mut here, posted),
             What::ReceivePosted(posted) => self.receive_posted(&mut here, posted),
-            What::Stalled { qp, wr_id, reason: Reason::ReceiverNotReady { .. } } => {
+            What::Stalled { qp, wr_id, reason: Cause::ReceiverNotReady { .. } } => {
                 here.source = self.posted_at(*qp, *wr_id);
                 let what = "a send met no posted receive, and was tried again";
                 here.finds(Rule::ReceiveLate, format!("qp {qp}"), what.into());
             }
-            What::Stalled { qp, wr_id, reason: Reason::NoResponse { peer, .. } }
+            What::Stalled { qp, wr_id, reason: Cause::NoResponse { peer, .. } }
                 if is_not_yet(peer) =>
             {
                 let what = "a send was posted before the peer's queue pair could receive it, and was tried again";
@@ -596,8 +596,7 @@ impl Queues {
 /// Whether a peer does not answer because it is not connected yet.
 fn is_not_yet(peer: &Peer) -> bool {
     match peer {
-        // RESET and INIT.
-        Peer::InState { state } => *state < 2,
+        Peer::InState { state } => matches!(*state, QpState::RESET | QpState::INIT),
         Peer::NotConnectedToUs { dest_qp } => *dest_qp == 0,
         _ => false,
     }

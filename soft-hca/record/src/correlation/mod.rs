@@ -29,6 +29,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 
 use crate::calls;
+use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::words;
 
@@ -102,7 +103,7 @@ impl<'r> Correlation<'r> {
         let transfer = &self.transfers[self.transfer[at]?];
         let executed = transfer.executed.filter(|_| transfer.completion == Some(at))?;
         match &self.entries[executed].what {
-            What::Executed(executed) => executed.reason.as_ref().map(words::reason),
+            What::Executed(executed) => executed.reason.as_ref().map(sentence),
             _ => None,
         }
     }

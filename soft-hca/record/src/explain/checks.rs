@@ -1,44 +1,27 @@
 //! Checks in words for who does not know RDMA by heart: whose side they are about, and what
 //! usually makes them fail.
 
-use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
-
-use crate::reason::{Lost, Memory, Peer, Reason, Side};
+use soft_hca_verbs::cause::{Cause, Lost, MemoryRole, Peer, Side};
+use soft_hca_verbs::{ErrorNumber, EventType, Refusal, WcStatus};
 
 /// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
 /// a send's requester, or for a receive the responder.
-pub(super) fn side(reason: &Reason, subject: Side) -> &'static str {
-    let (side, memory) = match reason {
-        // It is the queue pair that does not allow it.
-        Reason::Access { side, key: None, .. } => (*side, None),
-        Reason::Key { side, memory, .. }
-        | Reason::Bounds { side, memory, .. }
-        | Reason::Access { side, memory, .. }
-        | Reason::ProtectionDomain { side, memory, .. }
-        | Reason::Unmapped { side, memory } => (*side, Some(*memory)),
-        Reason::Window { side, .. } | Reason::CqFull { side, .. } => (*side, None),
-        Reason::ReceiveTooSmall { .. }
-        | Reason::ReceiverNotReady { .. }
-        | Reason::NoResponse { .. }
-        | Reason::NotTaken { .. }
-        | Reason::Refused { .. }
-        | Reason::Alignment { .. } => (Side::Responder, None),
-        Reason::MessageTooLong { .. } => (Side::Requester, None),
-        Reason::Malformed { side, .. } => (side.unwrap_or(Side::Requester), None),
-        Reason::Flushed | Reason::Held { .. } | Reason::Other { .. } => return "on this side",
-    };
+pub(super) fn side(reason: &Cause, subject: Side) -> &'static str {
+    let Some(side) = reason.side() else { return "on this side" };
+    // The key of a window is not always that of memory.
+    let memory = reason.memory().filter(|_| !matches!(reason, Cause::Window { .. }));
     match (memory, subject) {
-        (Some(Memory::Local), Side::Requester) => "in the sender's own scatter/gather list",
-        (Some(Memory::Local), Side::Responder) => "in the peer's scatter/gather list",
-        (Some(Memory::Receive), Side::Requester) => {
+        (Some(MemoryRole::Local), Side::Requester) => "in the sender's own scatter/gather list",
+        (Some(MemoryRole::Local), Side::Responder) => "in the peer's scatter/gather list",
+        (Some(MemoryRole::Receive), Side::Requester) => {
             "on the peer's side, in the scatter list of the receive that was met"
         }
-        (Some(Memory::Receive), Side::Responder) => "in the scatter list of this receive",
-        (Some(Memory::Bound), _) => "in the region that the window is to be bound to",
-        (Some(Memory::Remote), Side::Requester) => {
+        (Some(MemoryRole::Receive), Side::Responder) => "in the scatter list of this receive",
+        (Some(MemoryRole::Bound), _) => "in the region that the window is to be bound to",
+        (Some(MemoryRole::Remote), Side::Requester) => {
             "in the peer's memory, named by remote_addr and rkey"
         }
-        (Some(Memory::Remote), Side::Responder) => {
+        (Some(MemoryRole::Remote), Side::Responder) => {
             "in this side's memory, named by the peer's remote_addr and rkey"
         }
         (None, _) if side != subject => "on the peer's side",
@@ -74,61 +57,61 @@ fn lost(why: &Lost) -> &'static str {
     }
 }
 
-pub(super) fn usual_cause(reason: &Reason) -> &'static str {
+pub(super) fn usual_cause(reason: &Cause) -> &'static str {
     match reason {
-        Reason::Key { memory: Memory::Remote, key: 0, .. } => {
+        Cause::Key { memory: MemoryRole::Remote, key: 0, .. } => {
             "the rkey was never set, or is that of a region without any IBV_ACCESS_REMOTE_... right: \
              soft-hca and Soft-RoCE give such a region rkey 0, adapters give it another number and \
              refuse the access all the same"
         }
-        Reason::Key { memory: Memory::Remote, .. } => {
+        Cause::Key { memory: MemoryRole::Remote, .. } => {
             "the rkey was sent to the peer wrongly (byte order, lkey instead of rkey, an old one), \
              or the peer has deregistered the region too early"
         }
-        Reason::Key { .. } => {
+        Cause::Key { .. } => {
             "the element's lkey was not set, or the region has been deregistered before the work \
              request was done"
         }
-        Reason::Bounds { .. } => {
+        Cause::Bounds { .. } => {
             "address or length is not that of the registered buffer: an offset too far, a length in \
              other units, or a virtual address where the region is zero-based"
         }
-        Reason::Access { key: None, .. } => {
+        Cause::QpAccess { .. } => {
             "the queue pair's qp_access_flags (ibv_modify_qp, to INIT) lack the right"
         }
-        Reason::Access { .. } => {
+        Cause::Access { .. } => {
             "the region was registered without the access flag (ibv_reg_mr); whatever writes needs \
              IBV_ACCESS_LOCAL_WRITE, and the peer's operations need IBV_ACCESS_REMOTE_..."
         }
-        Reason::ProtectionDomain { .. } => {
+        Cause::ProtectionDomain { .. } => {
             "the region and the queue pair were created with different protection domains"
         }
-        Reason::Window { .. } => "the window is not bound yet, is invalidated, or another's",
-        Reason::Unmapped { .. } => "the buffer was freed or unmapped while it was registered",
-        Reason::ReceiveTooSmall { grh: 1.., .. } => {
+        Cause::Window { .. } => "the window is not bound yet, is invalidated, or another's",
+        Cause::Unmapped { .. } => "the buffer was freed or unmapped while it was registered",
+        Cause::ReceiveTooSmall { grh: 1.., .. } => {
             "a datagram's receive needs 40 bytes more than the message: its global route header \
              (GRH), or the room for it, comes first"
         }
-        Reason::ReceiveTooSmall { .. } => {
+        Cause::ReceiveTooSmall { .. } => {
             "both sides do not agree on the size of messages, or the order of receives"
         }
-        Reason::MessageTooLong { .. } => {
+        Cause::MessageTooLong { .. } => {
             "inline data beyond max_inline_data, a datagram beyond the path's MTU, or a message of \
              more than 2 GiB"
         }
-        Reason::Alignment { .. } => "atomic operations need an address that is a multiple of 8",
-        Reason::Malformed { side: Some(Side::Responder), .. } => {
+        Cause::Alignment { .. } => "atomic operations need an address that is a multiple of 8",
+        Cause::Malformed { why } if why.side() == Side::Responder => {
             "the peer's queue pair was not given what this needs: max_dest_rd_atomic (ibv_modify_qp \
              to RTR, responder_resources of rdma_accept), or max_recv_sge"
         }
-        Reason::Malformed { .. } => {
+        Cause::Malformed { .. } => {
             "the work request or the queue pair's attributes are not as meant"
         }
-        Reason::ReceiverNotReady { .. } => {
+        Cause::ReceiverNotReady { .. } => {
             "the receiver posts its receives too late or too few: nothing tells the sender, so both \
              have to agree on how many messages may be on their way; rnr_retry 7 waits for ever"
         }
-        Reason::NoResponse { peer, .. } => match peer {
+        Cause::NoResponse { peer, .. } => match peer {
             Peer::Gone => {
                 "the peer has ended or has destroyed its queue pair, or dest_qp_num is wrong"
             }
@@ -147,20 +130,19 @@ pub(super) fn usual_cause(reason: &Reason) -> &'static str {
             }
             Peer::Remote | Peer::Unreachable => "the peer has ended, or the network is interrupted",
         },
-        Reason::NotTaken { why } => lost(why),
-        Reason::CqFull { .. } => {
+        Cause::NotTaken { why } => lost(why),
+        Cause::CqFull { .. } => {
             "the queue is too small for the work requests that complete in it, or nobody polls it"
         }
-        Reason::Flushed => {
+        Cause::Flushed => {
             "not a failure of its own: look at the first failure of this queue pair, or the end of \
              the connection"
         }
-        Reason::Refused { status: WcStatus::RNR_RETRY_EXC_ERR } => {
+        Cause::Refused { status: WcStatus::RNR_RETRY_EXC_ERR } => {
             "the receiver posts its receives too late or too few, and rnr_retry is not 7"
         }
-        Reason::Refused { .. } => "a record of the other host says which check has failed there",
-        Reason::Held { .. } => "none: it is executed later",
-        Reason::Other { .. } => "see the check",
+        Cause::Refused { .. } => "a record of the other host says which check has failed there",
+        Cause::Held { .. } => "none: it is executed later",
     }
 }
 
@@ -182,50 +164,49 @@ pub(super) fn status_meaning(status: WcStatus) -> &'static str {
     }
 }
 
-/// The usual causes of failed checks, by the beginnings of the checks' texts.
-const CAUSES: [(&str, &str); 12] = [
-    ("the port's GID table has no entry", NO_INDEX),
-    (
-        "sends are posted in RTS",
-        "the queue pair is not connected yet: ibv_modify_qp to INIT, RTR and RTS come first, or the event \
-         RDMA_CM_EVENT_ESTABLISHED",
-    ),
-    ("receives are posted from INIT on", "ibv_modify_qp to INIT, or rdma_create_qp, comes first"),
-    ("more elements than the queue pair's max_send_sge", ELEMENTS),
-    ("more elements than the queue's max_recv_sge", ELEMENTS),
-    (
-        "more inline data",
-        "cap.max_inline_data, which creation gives back, is less than the work request needs",
-    ),
-    ("the address of an atomic operation", ATOMIC),
-    ("an atomic operation", ATOMIC),
-    (
-        "part of the memory may not be written",
-        "a constant, or a mapping without PROT_WRITE: map it writable, or register it without \
-         IBV_ACCESS_LOCAL_WRITE",
-    ),
-    (
-        "part of the memory is not mapped",
-        "the buffer was not allocated or is freed, or the length is not its own",
-    ),
-    (
-        "the destination GID is all zeros",
-        "ah_attr.grh.dgid was not set: the two sides exchange their GIDs, as they do their queue pair \
-         numbers",
-    ),
-    (
-        "one of the two GIDs is an IPv4 address",
-        "sgid_index is not that of the GID of the same kind as the peer's: ibv_query_gid_table lists them",
-    ),
-];
-
 const NO_INDEX: &str = "an index that was not looked up: ibv_query_gid_table lists what there is";
-const ATOMIC: &str = "atomic operations are of eight bytes, at an address that is a multiple of 8";
-const ELEMENTS: &str = "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, max_sge)";
 
-/// What usually makes a call fail with an error.
-pub(super) fn call_cause(call: &str, error: ErrorNumber, why: &str) -> &'static str {
-    if let Some((_, cause)) = CAUSES.iter().find(|(check, _)| why.starts_with(check)) {
+/// What usually makes a check of a call fail, for some checks.
+fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
+    Some(match refusal {
+        Refusal::Fault => "--fault or SOFT_HCA_FAULT, as the argument says",
+        Refusal::SgidIndex => NO_INDEX,
+        Refusal::SendBeforeRts => {
+            "the queue pair is not connected yet: ibv_modify_qp to INIT, RTR and RTS come first, or the event \
+             RDMA_CM_EVENT_ESTABLISHED"
+        }
+        Refusal::ReceiveInReset => "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
+        Refusal::SendSges | Refusal::ReceiveSges => {
+            "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, \
+             max_sge)"
+        }
+        Refusal::InlineData => {
+            "cap.max_inline_data, which creation gives back, is less than the work request needs"
+        }
+        Refusal::AtomicAlignment | Refusal::AtomicRoom => {
+            "atomic operations are of eight bytes, at an address that is a multiple of 8"
+        }
+        Refusal::ReadOnlyMemory => {
+            "a constant, or a mapping without PROT_WRITE: map it writable, or register it without \
+             IBV_ACCESS_LOCAL_WRITE"
+        }
+        Refusal::UnmappedMemory => {
+            "the buffer was not allocated or is freed, or the length is not its own"
+        }
+        Refusal::ZeroDgid => {
+            "ah_attr.grh.dgid was not set: the two sides exchange their GIDs, as they do their queue pair \
+             numbers"
+        }
+        Refusal::GidFamilies => {
+            "sgid_index is not that of the GID of the same kind as the peer's: ibv_query_gid_table lists them"
+        }
+        _ => return None,
+    })
+}
+
+/// What usually makes a call fail with an error, of a check if that is known.
+pub(super) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal>) -> &'static str {
+    if let Some(cause) = refusal.and_then(refusal_cause) {
         return cause;
     }
     match (call, error) {

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use soft_hca_verbs::cause::{Cause, Lost, Peer};
 use soft_hca_verbs::{EventType, QpState};
 
 use super::keys::Keys;
 use crate::arguments::{self, qp};
 use crate::entry::{Call, Entry, Outcome, Packet, ReceiveQueue, What};
-use crate::reason::{Lost, Peer, Reason};
 use crate::text::duration;
 
 /// How the life of a queue pair has ended.
@@ -228,20 +228,20 @@ impl Known {
     pub(super) fn evidence(
         &self,
         (qp, t): (u32, u64),
-        reason: &Reason,
+        reason: &Cause,
         who: impl Fn(u32) -> String,
     ) -> (String, Option<&'static str>) {
         match reason {
-            Reason::ReceiverNotReady { .. } => (self.last_receive(self.peer(qp), t), None),
-            Reason::NotTaken { why: Lost::NoReceive { qp } } => {
+            Cause::ReceiverNotReady { .. } => (self.last_receive(self.peer(qp), t), None),
+            Cause::NotTaken { why: Lost::NoReceive { qp } } => {
                 (self.last_receive(Some(*qp), t), None)
             }
-            Reason::NotTaken { why: Lost::NoQueuePair { qp: number } } => {
+            Cause::NotTaken { why: Lost::NoQueuePair { qp: number } } => {
                 (self.gone((qp, Some(*number)), t, who).0, None)
             }
-            Reason::NoResponse { peer: Peer::Gone, .. } => self.gone((qp, self.peer(qp)), t, who),
-            Reason::NoResponse { peer: Peer::NoPath, .. } => (self.down_ports(t), None),
-            Reason::Key { key, .. } => self.keys.evidence((*key, t), who),
+            Cause::NoResponse { peer: Peer::Gone, .. } => self.gone((qp, self.peer(qp)), t, who),
+            Cause::NoResponse { peer: Peer::NoPath, .. } => (self.down_ports(t), None),
+            Cause::Key { key, .. } => self.keys.evidence((*key, t), who),
             _ => Default::default(),
         }
     }

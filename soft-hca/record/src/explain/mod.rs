@@ -15,11 +15,12 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use soft_hca_verbs::cause::{Cause, Side};
 use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
 
+use crate::cause::sentence;
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
-use crate::reason::{ASKED_FOR, Reason, Side};
 use crate::text::{compared, duration, short_name};
 use crate::value::{Name, Value};
 use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
@@ -101,7 +102,7 @@ impl Explainer {
                 return problems;
             }
             // Nothing is wrong with it.
-            What::Stalled { reason: Reason::Held { .. }, .. } => None,
+            What::Stalled { reason: Cause::Held { .. }, .. } => None,
             What::Stalled { qp, wr_id, reason } => {
                 self.stalls(entry, *qp, *wr_id, reason);
                 None
@@ -166,7 +167,7 @@ impl Explainer {
         found.into_iter().map(|hang| blocked(&who, hang, (entry.t, &when))).collect()
     }
 
-    fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Reason) {
+    fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Cause) {
         let Entry { t, process, .. } = *entry;
         let new = || Stalled::new(wr_id, process, t, reason);
         let stalled = self.stalled.entry(qp).or_insert_with(new);
@@ -280,7 +281,7 @@ impl Explainer {
         let (reason, last) = stalled.reason_at(t);
         let (mut why, cause) = self.explain(reason, Side::Requester, (qp, t));
         if let Some((last, lasted)) = last {
-            why += &format!("; at last, for {}: {last}", duration(lasted));
+            why += &format!("; at last, for {}: {}", duration(lasted), sentence(last));
         }
         let about = About { qps: vec![qp], ..About::default() };
         let source = self.sources.send(qp, *wr_id);
@@ -288,18 +289,16 @@ impl Explainer {
     }
 
     /// The check that has failed for a work request of a queue pair, and what usually causes it.
-    fn explain(&self, reason: &Reason, subject: Side, at: (u32, u64)) -> (String, &'static str) {
+    fn explain(&self, reason: &Cause, subject: Side, at: (u32, u64)) -> (String, &'static str) {
         let (evidence, cause) = match subject {
             Side::Requester => self.known.evidence(at, reason, |process| self.who(process)),
             Side::Responder => Default::default(),
         };
         let counts = match reason {
-            Reason::ReceiverNotReady { .. } if subject == Side::Requester => {
-                self.hangs.counts(at.0)
-            }
+            Cause::ReceiverNotReady { .. } if subject == Side::Requester => self.hangs.counts(at.0),
             _ => String::new(),
         };
-        let why = format!("{}: {reason}{evidence}{counts}", side(reason, subject));
+        let why = format!("{}: {}{evidence}{counts}", side(reason, subject), sentence(reason));
         (why, cause.unwrap_or_else(|| usual_cause(reason)))
     }
 
@@ -323,11 +322,11 @@ impl Explainer {
     fn call(&mut self, entry: &Entry, call: &Call) -> Option<Problem> {
         let Outcome::Refused { error, reason, values } = &call.result else { return None };
         let what = format!("{} is refused with {error}", call.name);
-        let why = reason.clone().unwrap_or_else(|| "no more is known than the number".into());
         let number = ErrorNumber(error.number());
-        let cause =
-            if why == ASKED_FOR { FAULT_CAUSE } else { call_cause(&call.name, number, &why) };
-        let mut why = why + &compared(values, Value::to_string);
+        let cause = call_cause(&call.name, number, *reason);
+        let unknown = || "no more is known than the number".into();
+        let mut why = reason.map_or_else(unknown, |reason| reason.to_string());
+        why += &compared(values, Value::to_string);
         if call.name == "ibv_post_send" && number == ErrorNumber::ENOMEM {
             let who = |process: u32| named(&self.processes, process);
             let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
@@ -387,7 +386,7 @@ impl Explainer {
         if completion.lost {
             let what = format!("a completion of qp {qp} is lost");
             let why = format!("the completion queue {cq} has no room");
-            let cause = usual_cause(&Reason::CqFull { side: Side::Requester, cq });
+            let cause = usual_cause(&Cause::CqFull { side: Side::Requester, cq });
             let about = About { qps: vec![qp], role: Role::Cause, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
@@ -403,7 +402,7 @@ impl Explainer {
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
             let (why, cause) =
-                (status_meaning(WcStatus::WR_FLUSH_ERR).into(), usual_cause(&Reason::Flushed));
+                (status_meaning(WcStatus::WR_FLUSH_ERR).into(), usual_cause(&Cause::Flushed));
             let about = About { qps, role: Role::Consequence, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
@@ -461,5 +460,3 @@ pub fn text(entries: &[Entry]) -> String {
 
 /// Of a thread that is blocked while its program runs.
 const LIVE: &str = "so far";
-
-const FAULT_CAUSE: &str = "--fault or SOFT_HCA_FAULT, as the argument says";

@@ -131,7 +131,7 @@ impl Run {
 
 #[test]
 fn each_side_is_named_from_where_it_is_seen() {
-    let small = json!({ "check": "receive_too_small", "length": 64, "room": 32 });
+    let small = json!({ "check": "receive_too_small", "length": 64, "room": 32, "grh": 0 });
     let mut run = connected();
     run.done(1, 18, "IBV_WC_LOC_LEN_ERR", &small);
     run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &small);
@@ -142,14 +142,14 @@ fn each_side_is_named_from_where_it_is_seen() {
     assert!(receiver.contains(&format!("on the receiver's side, which is this one: {check}")));
     assert!(sender.contains(&format!("on the peer's side: {check}")), "{told}");
 
-    let reads = json!({ "check": "malformed", "side": "responder", "text": "none" });
+    let reads = json!({ "check": "malformed", "why": "max_dest_rd_atomic" });
     let mut run = connected();
     run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &reads);
     let told = text(run.entries());
     assert!(told.contains("why: on the peer's side: ") && told.contains("max_dest_rd_atomic"));
 
     let right = json!({
-        "check": "access", "side": "responder", "memory": "remote", "needed": "IBV_ACCESS_REMOTE_WRITE", "allowed": "0",
+        "check": "qp_access", "needed": "IBV_ACCESS_REMOTE_WRITE", "allowed": "0",
     });
     let mut run = connected();
     run.fails_of(0, 17, "IBV_WC_REM_INV_REQ_ERR", &right);
@@ -207,8 +207,7 @@ fn the_last_receive_is_the_peers() {
 
 #[test]
 fn a_key_of_0_is_that_of_a_region_without_remote_rights() {
-    let key =
-        |key: u32| json!({ "check": "key", "side": "responder", "memory": "remote", "key": key });
+    let key = |key: u32| json!({ "check": "key", "memory": "remote", "key": key });
     let told = |number| {
         let mut run = connected();
         run.fails_of(0, 17, "IBV_WC_REM_ACCESS_ERR", &key(number));
@@ -228,7 +227,7 @@ fn what_has_become_of_a_key_is_told() {
         if deregisters {
             run.call(1, "ibv_dereg_mr", json!([["mr", {"mr": 3}]]), json!([]));
         }
-        let key = json!({ "check": "key", "side": "responder", "memory": "remote", "key": number });
+        let key = json!({ "check": "key", "memory": "remote", "key": number });
         run.fails_of(0, 17, "IBV_WC_REM_ACCESS_ERR", &key);
         text(run.entries())
     };
@@ -307,7 +306,7 @@ fn a_port_that_is_down_is_named() {
 
 #[test]
 fn causes_come_before_what_follows_from_them() {
-    let key = json!({ "check": "key", "side": "responder", "memory": "remote", "key": 1 });
+    let key = json!({ "check": "key", "memory": "remote", "key": 1 });
     let flushed = json!({ "check": "flushed" });
     let mut run = connected();
     // The peer's queue pair fails first.

@@ -127,7 +127,7 @@ fn events_have_the_entrys_members() {
     assert_eq!(
         text("ibv_modify_qp"),
         "args={qp=4097 qp_state=IBV_QPS_RTS} \
-         refused=EINVAL (22), the queue pair is in no state for that"
+         refused=EINVAL (22), the queue pair is in no state that may go to RTS"
     );
     let send = text("post IBV_WR_SEND");
     assert!(send.contains("flags=[IBV_SEND_SIGNALED]"), "{send}");

@@ -7,7 +7,7 @@ const DISCONNECTED: &str = "RDMA_CM_EVENT_DISCONNECTED";
 
 fn header() -> Header {
     serde_json::from_value(json!({
-        "format": crate::entry::FORMAT, "version": 1, "began": "", "device": "rxe0", "fabric": "default",
+        "format": crate::entry::FORMAT, "version": crate::entry::VERSION, "began": "", "device": "rxe0", "fabric": "default",
         "gids": ["fe80::1", "0000:0000:0000:0000:0000:ffff:c000:0202"],
     }))
     .unwrap()

@@ -91,7 +91,7 @@ fn evil() -> (Header, Vec<Entry>) {
     let evil = "</script><script>alert(1)</script><img src=http://192.0.2.1/x onerror=alert(2)>";
     let mut run = Run::connected(&[evil, "'\"&\u{2028}"]);
     run.call(CLIENT, evil, json!([[evil, evil]]), json!([[evil, evil]]));
-    let reason = json!({ "check": "other", "text": evil });
+    let reason = json!({ "check": "flushed" });
     run.ping_pong(1)
         .posts(CLIENT, "IBV_WR_RDMA_WRITE")
         .fails(CLIENT, "IBV_WR_RDMA_WRITE", "IBV_WC_REM_ACCESS_ERR", reason)

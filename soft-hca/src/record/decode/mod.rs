@@ -5,7 +5,6 @@
 //! | `objects` | objects of the fabric: numbers, and what they were made for |
 //! | `verbs`, `cm` | calls, and events of the connection manager |
 //! | `work` | work requests and completions |
-//! | `reason` | why these wait or have failed |
 //! | `posts` | work requests that the library refuses |
 //! | `places` | places in the programs' sources |
 //! | `symbols` | addresses by the debug information of their files |
@@ -18,7 +17,6 @@ mod objects;
 mod packets;
 mod places;
 mod posts;
-mod reason;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -28,23 +26,22 @@ mod work;
 use std::collections::HashMap;
 
 use soft_hca_core::engine::{Async, DAEMON, LINK, Subject};
-use soft_hca_core::errno::{Label, Values};
+use soft_hca_core::errno::{Errno, Label};
+use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
 use soft_hca_fault::Happened;
 use soft_hca_record::entry::{
     Call, Channel, Entry, Failure, MatchedReceive, Outcome, Role, Seen, Unacknowledged, What,
 };
-use soft_hca_record::reason::ASKED_FOR;
 use soft_hca_record::{Name, Named, Value};
-use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState};
+use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState, Refusal};
 
 pub(super) use names::gid;
 
 use objects::Objects;
 use packets::Packets;
 use places::Places;
-use reason::reason;
 
 /// What is known of the fabric from the records so far.
 #[derive(Debug, Default)]
@@ -165,7 +162,7 @@ impl Decoder {
                 What::ReceivePosted(work::receive_posted(&posted, tail))
             }
             Event::Stalled(Stalled { wr_id, qpn: qp }) => {
-                What::Stalled { qp, wr_id, reason: reason(tail)? }
+                What::Stalled { qp, wr_id, reason: cause::decode(tail)? }
             }
             Event::Executed(done) => {
                 let (qp, wr_id) = (done.receive_qpn, done.receive_wr_id);
@@ -200,12 +197,12 @@ impl Decoder {
         let result = match body.errno {
             0 => Outcome::Done(done),
             number => {
-                let (compared, text) = Values::take(why).unwrap_or_default();
+                let error = Errno::new(number);
+                let refused = error.explained(why).unwrap_or(error);
                 Outcome::Refused {
                     error: Failure::Error(ErrorNumber(number)),
-                    reason: Some(String::from_utf8_lossy(text).into_owned())
-                        .filter(|text| !text.is_empty()),
-                    values: compared.iter().map(compared_value).collect(),
+                    reason: refused.reason(),
+                    values: refused.values().iter().map(compared_value).collect(),
                 }
             }
         };
@@ -253,7 +250,7 @@ fn fault(bytes: &[u8]) -> Option<Call> {
         true => Outcome::Done(Vec::new()),
         false => Outcome::Refused {
             error: outcome.parse().ok()?,
-            reason: Some(ASKED_FOR.into()),
+            reason: Some(Refusal::Fault),
             values: Vec::new(),
         },
     };

@@ -4,13 +4,13 @@
 use soft_hca_core::trace::event::{PostRefused, Posts};
 use soft_hca_record::entry::{Call, Failure, Outcome, ReceiveQueue};
 use soft_hca_record::{Name, Named};
-use soft_hca_verbs::{ErrorNumber, QpState, SendFlags, WrOpcode};
+use soft_hca_verbs::{ErrorNumber, QpState, Refusal, SendFlags, WrOpcode};
 
 use super::names::named;
 use super::objects::{Limits, Objects};
 
 /// Which check has failed, and what it has compared.
-type Why = Option<(&'static str, Vec<Named>)>;
+type Why = Option<(Refusal, Vec<Named>)>;
 
 /// A work request that was refused, as a call.
 pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> {
@@ -38,8 +38,7 @@ pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> 
         Posts::Send => limits.and_then(|limits| send(refused, &limits)),
         _ => limits.and_then(|limits| receive(refused, &limits, posts)),
     };
-    let (reason, values) =
-        why.map_or((None, Vec::new()), |(why, values)| (Some(why.to_string()), values));
+    let (reason, values) = why.map_or((None, Vec::new()), |(why, values)| (Some(why), values));
     let error = Failure::Error(ErrorNumber(refused.errno));
     let result = Outcome::Refused { error, reason, values };
     Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
@@ -55,22 +54,22 @@ fn compared(asked: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> 
 
 fn send(refused: &PostRefused, limits: &Limits) -> Why {
     if ErrorNumber(refused.errno) == ErrorNumber::ENOMEM {
-        return Some(("the send queue is full (max_send_wr)", full(refused, limits.sends)));
+        return Some((Refusal::SendQueueFull, full(refused, limits.sends)));
     }
     let is_atomic = WrOpcode(refused.opcode).fetches();
     let is_inline = SendFlags::from_bits_retain(refused.flags).contains(SendFlags::INLINE);
     if refused.elements > limits.send_elements {
         let compared = compared(refused.elements as i32, limits.send_elements);
-        Some(("more elements than the queue pair's max_send_sge", compared))
+        Some((Refusal::SendSges, compared))
     } else if is_inline && refused.length > limits.inline.into() {
         let compared = compared(refused.length as i64, limits.inline);
-        Some(("more inline data than the queue pair's max_inline_data", compared))
+        Some((Refusal::InlineData, compared))
     } else if is_atomic && refused.address % 8 != 0 {
         let values = vec![named("address", Name::Address(refused.address))];
-        Some(("the address of an atomic operation is not a multiple of eight", values))
+        Some((Refusal::AtomicAlignment, values))
     } else if is_atomic && refused.length < 8 {
         let values = compared(refused.length as i64, 8);
-        Some(("an atomic operation needs room for eight bytes", values))
+        Some((Refusal::AtomicRoom, values))
     } else {
         None
     }
@@ -79,16 +78,16 @@ fn send(refused: &PostRefused, limits: &Limits) -> Why {
 fn receive(refused: &PostRefused, limits: &Limits, posts: Posts) -> Why {
     if ErrorNumber(refused.errno) == ErrorNumber::ENOMEM {
         let why = match posts {
-            Posts::SharedReceive => "the shared receive queue is full (max_wr)",
-            _ => "the receive queue is full (max_recv_wr)",
+            Posts::SharedReceive => Refusal::SharedReceiveQueueFull,
+            _ => Refusal::ReceiveQueueFull,
         };
         Some((why, full(refused, limits.receives)))
     } else if refused.elements > limits.receive_elements {
         let compared = compared(refused.elements as i32, limits.receive_elements);
-        Some(("more elements than the queue's max_recv_sge", compared))
+        Some((Refusal::ReceiveSges, compared))
     } else if posts == Posts::Receive && QpState(refused.state) == QpState::RESET {
         let state = named("state", QpState::RESET.to_string());
-        Some(("receives are posted from INIT on, not in RESET", vec![state]))
+        Some((Refusal::ReceiveInReset, vec![state]))
     } else {
         None
     }

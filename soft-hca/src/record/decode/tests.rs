@@ -1,13 +1,22 @@
 //! Each kind of record as the line of the file that it becomes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
+use soft_hca_core::errno::Errno;
+use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{
-    Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled, Raised,
-    ReceivePosted, SendPosted, Stalled, Wait, Woken,
+    self, Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled,
+    Raised, ReceivePosted, SendPosted, Stalled, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record, Site};
 use soft_hca_core::uapi::verbs::event as event_type;
 use soft_hca_core::uapi::verbs::{opcode, qp_type, send_flag, status, wc_flag, wc_opcode};
+use soft_hca_record::cause::sentence;
+use soft_hca_record::entry::{Failure, Outcome};
+use soft_hca_record::{Named, What};
+use soft_hca_verbs::cause::{Cause, Lost, Malformed, MemoryRole, Peer, Side};
+use soft_hca_verbs::{AccessFlags, ErrorNumber, QpState, Refusal, WcStatus};
 use zerocopy::IntoBytes;
 
 use super::Decoder;
@@ -181,16 +190,148 @@ fn polls_are_counted() {
     assert_eq!(decoded(US, polled, changed.as_bytes()), expected);
 }
 
+/// One of each check, and of each that has kinds one of each kind.
+fn causes() -> Vec<Cause> {
+    let memory = MemoryRole::Remote;
+    let (needed, allowed) = (AccessFlags::REMOTE_WRITE, AccessFlags::empty());
+    let state = QpState::INIT;
+    let peers = [
+        Peer::Gone,
+        Peer::NotConnectedToUs { dest_qp: 7 },
+        Peer::InState { state },
+        Peer::OtherPsn { expected: 0xff_ffff, sent: 3 },
+        Peer::Remote,
+        Peer::Unreachable,
+        Peer::NoPath,
+        Peer::OtherPartition { own: 0x8001, its: 0xffff },
+    ];
+    let silent = peers.map(|peer| Cause::NoResponse { waited: 5, timeout: 14, retry_cnt: 7, peer });
+    let malformed = [
+        Malformed::Unknown,
+        Malformed::Opcode,
+        Malformed::MaxSendSge,
+        Malformed::MaxRecvSge,
+        Malformed::MaxRdAtomic,
+        Malformed::MaxDestRdAtomic,
+        Malformed::AddressHandle,
+        Malformed::Window,
+        Malformed::WindowBound,
+        Malformed::WindowBase,
+        Malformed::Placement,
+    ];
+    let lost = [
+        Lost::NoQueuePair { qp: 1 },
+        Lost::OtherType { qp: 2 },
+        Lost::InState { qp: 3, state },
+        Lost::QKey { qp: 4, sent: 5, its: 6 },
+        Lost::OtherPartition { qp: 7, sent: 0x8001, its: 0xffff },
+        Lost::NoReceive { qp: 8 },
+        Lost::NoPath,
+        Lost::OnPurpose,
+    ];
+    let memories = [MemoryRole::Local, MemoryRole::Receive, MemoryRole::Remote, MemoryRole::Bound];
+    let others = [
+        Cause::Bounds {
+            memory,
+            key: 258,
+            address: 4096,
+            length: 16,
+            region_address: 4096,
+            region_length: 8,
+        },
+        Cause::Access { memory, key: 2, needed, allowed },
+        Cause::QpAccess { needed, allowed },
+        Cause::ProtectionDomain { memory, key: 2 },
+        Cause::Window { memory, key: 2 },
+        Cause::Unmapped { memory },
+        Cause::ReceiveTooSmall { length: 1 << 40, room: 2, grh: 40 },
+        Cause::MessageTooLong { length: 1, limit: 2 },
+        Cause::Alignment { address: 9 },
+        Cause::ReceiverNotReady { waited: 1 << 40, min_rnr_timer: 12, rnr_retry: 6 },
+        Cause::CqFull { side: Side::Requester, cq: 3 },
+        Cause::CqFull { side: Side::Responder, cq: 3 },
+        Cause::Flushed,
+        Cause::Refused { status: WcStatus::REM_ACCESS_ERR },
+        Cause::Held { duration: 1 << 40 },
+    ];
+    let keys = memories.map(|memory| Cause::Key { memory, key: u32::MAX });
+    let all = keys.into_iter().chain(others).chain(silent);
+    let all = all.chain(malformed.map(|why| Cause::Malformed { why }));
+    all.chain(lost.map(|why| Cause::NotTaken { why })).collect()
+}
+
+/// A cause is the same in the engine, the trace and the file, and each reads otherwise.
+#[test]
+fn causes_reach_the_record_as_they_are() {
+    let stalled = Stalled { wr_id: 1, qpn: 17 };
+    let mut told = BTreeSet::new();
+    for reason in causes() {
+        let line = decoded(US, stalled, &cause::encode(Some(&reason))).to_string();
+        let expected = What::Stalled { qp: 17, wr_id: 1, reason };
+        assert_eq!(serde_json::from_str::<What>(&line).unwrap(), expected, "{line}");
+        told.insert((reason.side().map(|side| format!("{side:?}")), sentence(&reason), line));
+    }
+    assert_eq!(told.len(), causes().len());
+    let sentences: BTreeSet<&String> = told.iter().map(|(_, sentence, _)| sentence).collect();
+    // Those of the four kinds of memory, and of the two sides' queues, differ by where they are told.
+    assert_eq!(sentences.len(), causes().len() - 4);
+}
+
+/// So is the check that refuses a call.
+#[test]
+fn refusals_reach_the_record_as_they_are() {
+    for refusal in Refusal::all() {
+        let why = Errno::EBUSY.because(refusal).beyond(3, 2).explanation();
+        let call = event::Call { errno: Errno::EBUSY.number(), ..event::Call::default() };
+        let line = decoded(US, call, &why).to_string();
+        let What::Call(call) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        let values = ["asked for", "limit"].into_iter().zip([3, 2]);
+        let expected = Outcome::Refused {
+            error: Failure::Error(ErrorNumber::EBUSY),
+            reason: Some(refusal),
+            values: values.map(|(name, value)| Named(name.into(), value.into())).collect(),
+        };
+        assert_eq!(call.result, expected, "{line}");
+    }
+}
+
+/// No check is left out above: for a name that is none serde lists those that there are.
+#[test]
+fn all_causes_are_tried() {
+    let lines: String = causes().iter().map(|cause| json!(cause).to_string()).collect();
+    let unknown = [
+        serde_json::from_value::<Cause>(json!({"check": "?"})).unwrap_err(),
+        serde_json::from_value::<Peer>(json!({"is": "?"})).unwrap_err(),
+        serde_json::from_value::<Lost>(json!({"is": "?"})).unwrap_err(),
+        serde_json::from_value::<Malformed>(json!("?")).unwrap_err(),
+        serde_json::from_value::<MemoryRole>(json!("?")).unwrap_err(),
+    ];
+    for error in unknown {
+        let error = error.to_string();
+        let names: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        assert!(names.len() >= 4, "{error}");
+        for name in names {
+            assert!(lines.contains(&format!("\"{name}\"")), "{name}");
+        }
+    }
+}
+
 #[test]
 fn requests_wait_and_fail_for_a_reason() {
-    // As the engine has them: the receiver has no receive, and bounds of what the peer names.
-    let not_ready = [11u64, 0, 12, 6];
+    let not_ready = Cause::ReceiverNotReady { waited: 0, min_rnr_timer: 12, rnr_retry: 6 };
     let expected = json!({
         "what": "stalled", "qp": 17, "wr_id": 1,
         "reason": {"check": "receiver_not_ready", "waited": 0, "min_rnr_timer": 12, "rnr_retry": 6},
     });
-    assert_eq!(decoded(US, Stalled { wr_id: 1, qpn: 17 }, not_ready.as_bytes()), expected);
-    let bounds = [2u64, 2, 258, 4096, 16, 4096, 8];
+    let stalled = Stalled { wr_id: 1, qpn: 17 };
+    assert_eq!(decoded(US, stalled, &cause::encode(Some(&not_ready))), expected);
+    let needed = AccessFlags::REMOTE_WRITE;
+    let access = Cause::Access {
+        memory: MemoryRole::Remote,
+        key: 258,
+        needed,
+        allowed: needed | AccessFlags::REMOTE_READ,
+    };
     let failed = Executed {
         wr_id: 1,
         qpn: 17,
@@ -202,11 +343,11 @@ fn requests_wait_and_fail_for_a_reason() {
         "what": "executed", "qp": 17, "wr_id": 1, "opcode": "IBV_WR_RDMA_WRITE", "length": 0,
         "status": "IBV_WC_REM_ACCESS_ERR",
         "reason": {
-            "check": "bounds", "side": "responder", "memory": "remote", "key": 258, "address": 4096,
-            "length": 16, "region_address": 4096, "region_length": 8,
+            "check": "access", "memory": "remote", "key": 258, "needed": "IBV_ACCESS_REMOTE_WRITE",
+            "allowed": "IBV_ACCESS_REMOTE_WRITE|IBV_ACCESS_REMOTE_READ",
         },
     });
-    assert_eq!(decoded(US, failed, bounds.as_bytes()), expected);
+    assert_eq!(decoded(US, failed, &cause::encode(Some(&access))), expected);
     let met = Executed {
         wr_id: 1,
         qpn: 17,

@@ -1,5 +1,6 @@
 //! Work requests and completions in words.
 
+use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Element};
 use soft_hca_core::uapi::verbs::{qp_type, wc_flag, wc_opcode};
 use soft_hca_record::entry::{
@@ -9,7 +10,6 @@ use soft_hca_record::entry::{
 use soft_hca_verbs::{Placement, Selectivity, SendFlags, WcOpcode, WcStatus, WrOpcode};
 
 use super::names::gid;
-use super::reason::reason;
 
 fn sges(tail: &[u8]) -> Vec<Sge> {
     let sge = |Element { address, length, lkey }| Sge { address, length, lkey };
@@ -92,7 +92,7 @@ pub(super) fn completion(body: &event::Completion, cause: &[u8]) -> Completion {
             .then(|| u32::from_be(body.imm)),
         solicited: body.is_solicited != 0,
         lost: body.is_lost != 0,
-        reason: reason(cause),
+        reason: cause::decode(cause),
     }
 }
 
@@ -125,6 +125,6 @@ pub(super) fn executed(
         length: body.length.into(),
         status: WcStatus(body.status),
         receive,
-        reason: reason(cause),
+        reason: cause::decode(cause),
     }
 }

@@ -8,11 +8,12 @@ use soft_hca_roce::transport::request::{
 };
 use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
+use soft_hca_verbs::WcStatus;
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole, Peer};
 
 use super::{read_only, writable};
 use crate::arena::Qp;
 use crate::engine::atomic::{WORD, check_result_room};
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide, Peer};
 use crate::engine::check::CheckError;
 use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
@@ -163,7 +164,7 @@ impl<'a> Actor<'a> {
         wqe: &SendWqe<'a>,
     ) -> Result<(Opcode, u32), CheckError> {
         let opcode = opcode_of(wqe, requester.kind);
-        let opcode = opcode.ok_or_else(|| CheckError::malformed(MalformedWqe::Opcode))?;
+        let opcode = opcode.ok_or_else(|| CheckError::malformed(Malformed::Opcode))?;
         if WrOpcode(wqe.opcode).has_response() {
             requester.check_read_depth()?;
         }
@@ -218,7 +219,7 @@ impl<'a> Actor<'a> {
                     out.copy_from_slice(&bytes);
                     Ok(())
                 }
-                _ => Err(CheckError::malformed(MalformedWqe::Any).into()),
+                _ => Err(CheckError::malformed(Malformed::Unknown).into()),
             };
         }
         let mut list = SegmentList::new();
@@ -227,7 +228,7 @@ impl<'a> Actor<'a> {
         let piece = piece(&list, offset, length(&ours))?;
         let from = piece.of_process(requester.proc_of(place, self.me));
         let ours = Memory::unregistered(self.me, &ours);
-        let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
+        let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
         self.copier.copy(self.arena, self.me, from, ours).map_err(unmoved)
     }
 
@@ -245,7 +246,7 @@ impl<'a> Actor<'a> {
         let piece = piece(&list, offset, length(&ours))?;
         let to = piece.of_process(requester.owner.proc);
         let ours = Memory::unregistered(self.me, &ours);
-        let unmoved = |fault| RequestError::unmoved(fault, MemorySide::Local);
+        let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
         self.copier.copy(self.arena, self.me, ours, to).map_err(unmoved)
     }
 
@@ -291,7 +292,7 @@ impl<'a> Actor<'a> {
 /// has changed a request in flight.
 fn piece(list: &SegmentList, offset: u32, length: u64) -> Result<SegmentList, CheckError> {
     let piece = list.piece(offset.into(), length);
-    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(MalformedWqe::Any)) }
+    if piece.bytes() == length { Ok(piece) } else { Err(CheckError::malformed(Malformed::Unknown)) }
 }
 
 /// Why a request has ended with an error: what failed here, if it was that; of the peer no more is
@@ -301,14 +302,14 @@ fn why_ended(qp: &Qp, ended: u32, ours: Option<CheckError>) -> Option<Cause> {
         status::RETRY_EXC_ERR => Some(Cause::NoResponse {
             waited: 0,
             timeout: qp.timeout.load(Acquire),
-            retries: qp.retry_cnt.load(Acquire),
+            retry_cnt: qp.retry_cnt.load(Acquire),
             peer: Peer::Remote,
         }),
         status::RNR_RETRY_EXC_ERR
         | status::BAD_RESP_ERR
         | status::REM_INV_REQ_ERR
         | status::REM_ACCESS_ERR
-        | status::REM_OP_ERR => Some(Cause::Refused { status: ended }),
+        | status::REM_OP_ERR => Some(Cause::Refused { status: WcStatus(ended) }),
         _ => ours.map(|error| error.cause()),
     }
 }

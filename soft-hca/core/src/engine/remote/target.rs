@@ -8,10 +8,10 @@ use soft_hca_roce::transport::request::Remote;
 use soft_hca_roce::transport::target::{Access, Atomic, Completion, Received, Refusal, Target};
 use soft_hca_roce::wire::headers::Feth;
 use soft_hca_roce::wire::opcode::SendEnd;
+use soft_hca_verbs::cause::{Cause, MemoryRole};
 
 use super::{read_only, writable};
 use crate::arena::Tally;
-use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::credit::CreditWait;
 use crate::engine::deferred::Deferred;
@@ -176,7 +176,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
                     if !actor.can_invalidate(&responder.owner, key) {
-                        let cause = Cause::Key { side: MemorySide::Remote, key };
+                        let cause = Cause::Key { memory: MemoryRole::Remote, key };
                         arriving.refused = Some((Refusal::Invalidate, cause));
                         return Err(Refusal::Invalidate);
                     }

@@ -2,13 +2,14 @@
 
 use soft_hca_roce::transport::request::{Failure, SendQueue, Status};
 use soft_hca_roce::transport::target::{Refusal, Target};
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole, Peer};
 
 use super::fabric::*;
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide, Peer};
+use crate::engine::memory::bounds;
 use crate::engine::remote::{Arriving, RemoteSends, RemoteTarget, Sending};
 use crate::engine::{LINK, Route};
 use crate::uapi::rxe::Sge;
-use crate::uapi::verbs::{access, opcode, qp_type, state};
+use crate::uapi::verbs::{AccessFlags, QpState, access, opcode, qp_type, state};
 
 impl Case {
     /// A pair that is traced.
@@ -35,39 +36,38 @@ impl Case {
 
 #[test]
 fn remote_memory() {
-    let side = MemorySide::Remote;
+    let memory = MemoryRole::Remote;
     let mut case = Case::traced();
     let addr = case.theirs.addr();
     let wr = case.write(addr, 0x12300);
-    assert_eq!(case.cause(&wr), Cause::Key { side, key: 0x12300 });
+    assert_eq!(case.cause(&wr), Cause::Key { memory, key: 0x12300 });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     let wr = case.write(addr + 60, key);
     let (access, region) = ((addr + 60, 8), (addr, 64));
-    assert_eq!(case.cause(&wr), Cause::Bounds { side, key, access, region });
+    assert_eq!(case.cause(&wr), bounds(memory, key, access, region));
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     let allowed = ALL & !access::REMOTE_WRITE;
     set(&case.world.arena.mr(key).unwrap().access, allowed);
     let wr = case.write(addr, key);
-    let needed = access::REMOTE_WRITE;
-    assert_eq!(case.cause(&wr), Cause::Access { side, key, needed, allowed });
+    let [needed, allowed] = [access::REMOTE_WRITE, allowed].map(AccessFlags::from_bits_retain);
+    assert_eq!(case.cause(&wr), Cause::Access { memory, key, needed, allowed });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     set(&case.world.arena.mr(key).unwrap().pd, PD + 1);
     let wr = case.write(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Domain { side, key });
+    assert_eq!(case.cause(&wr), Cause::ProtectionDomain { memory, key });
 
     // The queue pair itself.
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     set(&case.world.entry(case.b).access, access::REMOTE_READ);
     let wr = case.write(addr, key);
-    let allowed = access::REMOTE_READ;
-    assert_eq!(case.cause(&wr), Cause::Access { side, key: 0, needed, allowed });
+    assert_eq!(case.cause(&wr), Cause::QpAccess { needed, allowed: AccessFlags::REMOTE_READ });
 }
 
 #[test]
@@ -75,17 +75,17 @@ fn local_memory_and_requests_without_sense() {
     let mut case = Case::traced();
     let bad = Sge { lkey: 0x45600, ..case.ours.sge(0, 8) };
     let wr = Wr::new(1, opcode::SEND).sge(bad);
-    assert_eq!(case.cause(&wr), Cause::Key { side: MemorySide::Local, key: 0x45600 });
+    assert_eq!(case.cause(&wr), Cause::Key { memory: MemoryRole::Local, key: 0x45600 });
 
     let case = Case::traced();
     let wr = Wr::new(1, opcode::TSO);
-    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::Opcode));
+    assert_eq!(case.cause(&wr), Cause::Malformed { why: Malformed::Opcode });
 
     let mut case = Case::traced();
     set(&case.world.entry(case.a).max_rd_atomic, 0);
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
     let wr = Wr::new(1, opcode::RDMA_READ).sge(case.ours.sge(0, 8)).remote(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::NoReads));
+    assert_eq!(case.cause(&wr), Cause::Malformed { why: Malformed::MaxRdAtomic });
 
     let mut case = Case::traced();
     let (addr, key) = (case.theirs.addr(), case.theirs.key);
@@ -103,13 +103,13 @@ fn receives() {
     let mut case = Case::traced();
     case.world.receive(case.b, 20, &[case.theirs.sge(0, 7)]);
     let wr = Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8));
-    assert_eq!(case.cause(&wr), Cause::Small { length: 8, room: 7, grh: 0 });
+    assert_eq!(case.cause(&wr), Cause::ReceiveTooSmall { length: 8, room: 7, grh: 0 });
 
     let mut case = Case::traced();
     let bad = Sge { lkey: 0x45600, ..case.theirs.sge(0, 8) };
     case.world.receive(case.b, 20, &[bad]);
     let wr = Wr::new(1, opcode::SEND).sge(case.ours.sge(0, 8));
-    assert_eq!(case.cause(&wr), Cause::Key { side: MemorySide::Receive, key: 0x45600 });
+    assert_eq!(case.cause(&wr), Cause::Key { memory: MemoryRole::Receive, key: 0x45600 });
 }
 
 #[test]
@@ -118,20 +118,20 @@ fn waiting_in_vain() {
     set(&case.world.entry(case.a).rnr_retry, 1);
     case.world.put(case.a, &Wr::new(1, opcode::SEND));
     case.world.doorbell(case.a);
-    let waits = Cause::NotReady { waited: 0, timer: 12, retries: 1 };
+    let waits = Cause::ReceiverNotReady { waited: 0, min_rnr_timer: 12, rnr_retry: 1 };
     assert_eq!(case.world.env.take_causes(), [waits]);
     case.world.env.now_ns.store(1 << 40, std::sync::atomic::Ordering::Release);
     case.world.actor(DAEMON).run_send_queue(case.a);
     let causes = case.world.env.take_causes();
-    let Cause::NotReady { waited, .. } = causes[0] else { panic!("{causes:?}") };
+    let Cause::ReceiverNotReady { waited, .. } = causes[0] else { panic!("{causes:?}") };
     assert_eq!((waited, causes[1]), (1 << 40, causes[0]));
 
     let case = Case::traced();
     set(&case.world.entry(case.b).state, state::INIT);
     case.world.put(case.a, &Wr::new(1, opcode::SEND));
     case.world.doorbell(case.a);
-    let peer = Peer::State(state::INIT);
-    let waits = Cause::NoResponse { waited: 0, timeout: 14, retries: 6, peer };
+    let peer = Peer::InState { state: QpState::INIT };
+    let waits = Cause::NoResponse { waited: 0, timeout: 14, retry_cnt: 6, peer };
     assert_eq!(case.world.env.take_causes(), [waits]);
 }
 
@@ -142,7 +142,7 @@ fn a_result_that_does_not_fit() {
     let small = [case.ours.sge(0, 3), case.ours.sge(8, 1)];
     let wr = Wr::new(1, opcode::ATOMIC_FETCH_AND_ADD).atomic(addr, key, 1, 0);
     let wr = small.into_iter().fold(wr, Wr::sge);
-    assert_eq!(case.cause(&wr), Cause::Long { length: 8, limit: 4 });
+    assert_eq!(case.cause(&wr), Cause::MessageTooLong { length: 8, limit: 4 });
 }
 
 /// What is looked at first is what has failed, whatever else is wrong.
@@ -151,7 +151,7 @@ fn the_check_that_has_failed_is_the_one_that_is_told() {
     let mut case = Case::traced();
     set(&case.world.entry(case.a).max_send_sge, 1);
     let wr = Wr::new(1, opcode::TSO).sge(case.ours.sge(0, 1)).sge(case.ours.sge(0, 1));
-    assert_eq!(case.cause(&wr), Cause::Malformed(MalformedWqe::Opcode));
+    assert_eq!(case.cause(&wr), Cause::Malformed { why: Malformed::Opcode });
 
     let mut case = Case::traced();
     set(&case.world.entry(case.b).max_dest_rd_atomic, 0);
@@ -165,8 +165,8 @@ fn the_check_that_has_failed_is_the_one_that_is_told() {
 fn windows() {
     let case = Case::traced();
     let wr = Wr::new(1, opcode::LOCAL_INV).imm(0x12300);
-    let (side, key) = (MemorySide::Local, 0x12300);
-    assert_eq!(case.cause(&wr), Cause::Window { side, key });
+    let (memory, key) = (MemoryRole::Local, 0x12300);
+    assert_eq!(case.cause(&wr), Cause::Window { memory, key });
 
     // Its region is gone.
     let mut case = Case::traced();
@@ -177,7 +177,7 @@ fn windows() {
     set(&mw.bound, case.theirs.key >> 8);
     set(&region.unwrap().live, 0);
     let wr = case.write(addr, key);
-    assert_eq!(case.cause(&wr), Cause::Window { side: MemorySide::Remote, key });
+    assert_eq!(case.cause(&wr), Cause::Window { memory: MemoryRole::Remote, key });
 }
 
 /// The checks of a request whose peer is on another host are this host's as far as its own memory
@@ -193,18 +193,18 @@ fn peers_on_another_host() {
     };
     let case = posted(opcode::RDMA_READ);
     assert!(matches!(case.world.actor(LINK).next_request(case.a), Ok(None)));
-    assert_eq!(case.world.env.take_causes(), [Cause::Malformed(MalformedWqe::NoReads); 2]);
+    assert_eq!(case.world.env.take_causes(), [Cause::Malformed { why: Malformed::MaxRdAtomic }; 2]);
 
     let case = posted(opcode::SEND);
     let (actor, qpn, sending) = (case.world.actor(LINK), case.a, &mut Sending::default());
     let mut sends = RemoteSends { actor, qpn, sending };
     assert!(matches!(sends.next_request(), Ok(Some(_))));
-    let (side, key) = (MemorySide::Local, case.ours.key);
+    let (memory, key) = (MemoryRole::Local, case.ours.key);
     set(&case.world.arena.mr(key).unwrap().live, 0);
     let failed = Err(Failure::Failed(Status::LocalProtection));
     assert_eq!(sends.gather(0, 0, &mut [&mut [0; 8]]), failed);
     assert_eq!(sends.complete(0, Status::LocalProtection), Ok(()));
-    assert_eq!(case.world.env.take_causes(), [Cause::Key { side, key }; 2]);
+    assert_eq!(case.world.env.take_causes(), [Cause::Key { memory, key }; 2]);
 
     let mut case = Case::traced();
     let key = case.theirs.key;
@@ -216,5 +216,8 @@ fn peers_on_another_host() {
     set(&case.world.arena.mr(key).unwrap().pd, PD + 1);
     assert_eq!(target.scatter(0, &[b"12345678"]), Err(Refusal::Receive));
     assert_eq!(target.fail(Refusal::Receive), Ok(()));
-    assert_eq!(case.world.env.take_causes(), [Cause::Domain { side: MemorySide::Receive, key }]);
+    assert_eq!(
+        case.world.env.take_causes(),
+        [Cause::ProtectionDomain { memory: MemoryRole::Receive, key }]
+    );
 }

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
+use soft_hca_verbs::cause::Cause;
+
 use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
-use crate::engine::cause::Cause;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
     RemoteDatagram, guard, ring_entries,
@@ -13,6 +14,7 @@ use crate::engine::{
 use crate::ring;
 use crate::system::page_bytes;
 use crate::trace::Event;
+use crate::trace::cause;
 use crate::trace::event::ReceivePosted;
 pub(crate) use crate::uapi::rxe::Wr;
 use crate::uapi::rxe::{Cqe, Sge, write_sges};
@@ -115,7 +117,7 @@ impl Env for TestEnv {
             _ => return,
         };
         self.traced.lock().unwrap().extend(text);
-        self.causes.lock().unwrap().extend(Cause::decode(tail));
+        self.causes.lock().unwrap().extend(cause::decode(tail));
     }
 
     fn trace_at(&self, t: u64, proc: u32, event: &Event, tail: &[u8]) {

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering::Release;
 
+use soft_hca_verbs::cause::Cause;
+
 use super::fabric::*;
 use crate::arena::Scope;
-use crate::engine::cause::Cause;
 use crate::uapi::verbs::opcode;
 use crate::uapi::verbs::status::SUCCESS;
 

@@ -1,7 +1,8 @@
 //! Messages that arrive in several parts, as packets bring them.
 
+use soft_hca_verbs::cause::{Cause, MemoryRole};
+
 use super::fabric::*;
-use crate::engine::cause::{Cause, MemorySide};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::incoming::{Incoming, ScatterError};
@@ -74,8 +75,8 @@ impl Case {
 
 /// An element of the receive has a key that nothing has.
 fn no_key(key: u32) -> ReceiveError {
-    let side = MemorySide::Receive;
-    ReceiveError::Memory(CheckError::memory(side, Cause::Key { side, key }))
+    let memory = MemoryRole::Receive;
+    ReceiveError::Memory(CheckError::memory(memory, Cause::Key { memory, key }))
 }
 
 #[test]
@@ -262,8 +263,9 @@ fn parts_go_where_a_shared_queue_allows() {
     let srq = case.srq.unwrap();
     let mut room = case.world.buffer(THEM, vec![0; 8]);
     set(&case.world.arena.mr(room.key).unwrap().pd, PD + 1);
-    let (side, key) = (MemorySide::Receive, room.key);
-    let error = ReceiveError::Memory(CheckError::memory(side, Cause::Domain { side, key }));
+    let (memory, key) = (MemoryRole::Receive, room.key);
+    let error =
+        ReceiveError::Memory(CheckError::memory(memory, Cause::ProtectionDomain { memory, key }));
     for (pd, expected) in [(PD + 1, Ok(())), (PD, Err(ScatterError::Receive(error)))] {
         set(&case.world.arena.srqs[srq as usize].pd, pd);
         case.post(20, &[room.whole()]);

@@ -3,9 +3,10 @@
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Release;
 
+use soft_hca_verbs::cause::{Cause, Peer};
+
 use super::fabric::*;
 use crate::engine::Route;
-use crate::engine::cause::{Cause, Peer};
 use crate::uapi::verbs::{opcode, placement, qp_type, state, status};
 
 /// P_Keys of a sender and a receiver, and whether they match.
@@ -65,8 +66,8 @@ fn a_reliable_request_is_not_answered_in_another_partition() {
                 continue;
             }
             assert_eq!((case.world.poll(case.a), case.world.poll(case.b)), (vec![], vec![]));
-            let peer = Peer::Partition(own, its);
-            let waits = Cause::NoResponse { waited: 0, timeout: 14, retries: 6, peer };
+            let peer = Peer::OtherPartition { own: own as u16, its: its as u16 };
+            let waits = Cause::NoResponse { waited: 0, timeout: 14, retry_cnt: 6, peer };
             assert_eq!(case.world.env.take_causes(), [waits]);
             case.world.env.now_ns.store(1 << 40, Release);
             case.world.actor(DAEMON).run_send_queue(case.a);

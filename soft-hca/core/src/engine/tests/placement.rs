@@ -3,13 +3,14 @@
 use soft_hca_roce::transport::request::Remote;
 use soft_hca_roce::transport::target::{Refusal, Target};
 use soft_hca_roce::wire::headers::Feth;
+use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 
 use super::fabric::*;
-use crate::engine::cause::{Cause, MalformedWqe, MemorySide};
+use crate::engine::memory::bounds;
 use crate::engine::remote::{Arriving, RemoteTarget};
 use crate::engine::{Async, LINK, Route};
 use crate::uapi::verbs::{
-    access, opcode, placement, qp_type, selectivity, state,
+    AccessFlags, access, opcode, placement, qp_type, selectivity, state,
     status::{LOC_QP_OP_ERR, REM_ACCESS_ERR, REM_INV_REQ_ERR, WR_FLUSH_ERR},
     wc_opcode,
 };
@@ -74,50 +75,49 @@ type Wrong = (fn(&mut Case), fn(u64, u32) -> Wr, u32, fn(u64, u32) -> Cause);
 
 fn as_it_is(_: &mut Case) {}
 
+fn all() -> AccessFlags {
+    AccessFlags::from_bits_retain(ALL)
+}
+
 fn usual(addr: u64, key: u32) -> Wr {
     flush(addr, key, 8, GLOBAL)
 }
 
 #[test]
 fn errors() {
-    const SIDE: MemorySide = MemorySide::Remote;
-    let without_any = |_: u64, _: u32| Cause::Malformed(MalformedWqe::Placement);
+    const MEMORY: MemoryRole = MemoryRole::Remote;
+    let without_any = |_: u64, _: u32| Cause::Malformed { why: Malformed::Placement };
     let cases: [Wrong; 13] = [
         // The key, and the range
         (
             as_it_is,
             |addr, _| flush(addr, 0x6600, 8, GLOBAL),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
+            |_, _| Cause::Key { memory: MEMORY, key: 0x6600 },
         ),
         (
             as_it_is,
             |addr, _| flush(addr, 0x6600, 0, GLOBAL),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
+            |_, _| Cause::Key { memory: MEMORY, key: 0x6600 },
         ),
         (
             as_it_is,
             |_, _| flush(0, 0x6600, 8, GLOBAL | WHOLE),
             REM_ACCESS_ERR,
-            |_, _| Cause::Key { side: SIDE, key: 0x6600 },
+            |_, _| Cause::Key { memory: MEMORY, key: 0x6600 },
         ),
         (
             as_it_is,
             |addr, key| flush(addr + 60, key, 8, GLOBAL),
             REM_ACCESS_ERR,
-            |addr, key| Cause::Bounds {
-                side: SIDE,
-                key,
-                access: (addr + 60, 8),
-                region: (addr, 64),
-            },
+            |addr, key| bounds(MEMORY, key, (addr + 60, 8), (addr, 64)),
         ),
         (
             as_it_is,
             |addr, key| flush(addr, key, (1 << 31) + 1, GLOBAL),
             REM_INV_REQ_ERR,
-            |_, _| Cause::Long { length: (1 << 31) + 1, limit: 1 << 31 },
+            |_, _| Cause::MessageTooLong { length: (1 << 31) + 1, limit: 1 << 31 },
         ),
         // The region's rights
         (
@@ -128,10 +128,10 @@ fn errors() {
             usual,
             REM_ACCESS_ERR,
             |_, key| Cause::Access {
-                side: SIDE,
+                memory: MEMORY,
                 key,
-                needed: access::FLUSH_GLOBAL,
-                allowed: ALL & !access::FLUSH_GLOBAL,
+                needed: AccessFlags::FLUSH_GLOBAL,
+                allowed: all().difference(AccessFlags::FLUSH_GLOBAL),
             },
         ),
         (
@@ -139,10 +139,10 @@ fn errors() {
             |addr, key| flush(addr, key, 8, GLOBAL | PERSISTENT),
             REM_ACCESS_ERR,
             |_, key| Cause::Access {
-                side: SIDE,
+                memory: MEMORY,
                 key,
-                needed: access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT,
-                allowed: ALL,
+                needed: AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT,
+                allowed: all(),
             },
         ),
         // The queue pair's
@@ -150,27 +150,22 @@ fn errors() {
             |case| set(&case.world.entry(case.b).access, ALL & !access::FLUSH_GLOBAL),
             usual,
             REM_INV_REQ_ERR,
-            |_, _| Cause::Access {
-                side: SIDE,
-                key: 0,
-                needed: access::FLUSH_GLOBAL,
-                allowed: ALL & !access::FLUSH_GLOBAL,
+            |_, _| Cause::QpAccess {
+                needed: AccessFlags::FLUSH_GLOBAL,
+                allowed: all().difference(AccessFlags::FLUSH_GLOBAL),
             },
         ),
         (
             as_it_is,
             |addr, key| flush(addr, key, 8, PERSISTENT),
             REM_INV_REQ_ERR,
-            |_, _| {
-                let needed = access::FLUSH_PERSISTENT;
-                Cause::Access { side: SIDE, key: 0, needed, allowed: ALL }
-            },
+            |_, _| Cause::QpAccess { needed: AccessFlags::FLUSH_PERSISTENT, allowed: all() },
         ),
         (
             |case| set(&case.world.entry(case.b).max_dest_rd_atomic, 0),
             usual,
             REM_INV_REQ_ERR,
-            |_, _| Cause::Malformed(MalformedWqe::NoReadsServed),
+            |_, _| Cause::Malformed { why: Malformed::MaxDestRdAtomic },
         ),
         // What guarantees nothing, and what is not known
         (as_it_is, |addr, key| flush(addr, key, 8, 0), REM_INV_REQ_ERR, without_any),

@@ -184,12 +184,12 @@ fn binds_that_are_refused() {
     let told = [
         "Access",
         "Access",
-        "Malformed(NoWindow)",
+        "Malformed { why: Window }",
         "Key",
         "Bounds",
         "Bounds",
         "Bounds",
-        "Malformed(NoWindow)",
+        "Malformed { why: Window }",
     ];
     for (i, cause) in causes.into_iter().enumerate() {
         for kind in [1, 2] {

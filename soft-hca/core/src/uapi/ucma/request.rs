@@ -4,13 +4,12 @@ use zerocopy::IntoBytes;
 
 use super::abi::{self, Ece, PRIVATE_DATA, Request as _, Room, SOCKADDR_STORAGE, SockaddrIn6};
 use super::address::Sockaddr;
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Refusal, Result, ensure};
 use crate::uapi::verbs::Qpn;
 
-const RESERVED: Errno = Errno::EINVAL.because("the command's reserved field is not zero");
-const NO_ADDRESS: Errno = Errno::EINVAL.because("there is no address");
-const NO_FAMILY: Errno =
-    Errno::EINVAL.because("the address is neither IPv4 nor IPv6 nor InfiniBand's");
+const RESERVED: Errno = Errno::EINVAL.because(Refusal::CommandReserved);
+const NO_ADDRESS: Errno = Errno::EINVAL.because(Refusal::NoAddress);
+const NO_FAMILY: Errno = Errno::EINVAL.because(Refusal::AddressFamily);
 
 /// CREATE_ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +76,7 @@ impl Bind {
 
 /// An address whose size was given beside it.
 fn sized(room: &Room<SOCKADDR_STORAGE>, size: u16) -> Result<Sockaddr> {
-    const OTHER_SIZE: Errno = Errno::EINVAL.because("the address's size is not that of its family");
+    const OTHER_SIZE: Errno = Errno::EINVAL.because(Refusal::AddressSize);
     let address = Sockaddr::decode(&room.0).ok_or(NO_FAMILY)?;
     ensure(usize::from(size) == address.size(), OTHER_SIZE)?;
     Ok(address)
@@ -324,7 +323,7 @@ pub struct SetOption {
 impl SetOption {
     /// Decodes a payload with the value behind it; `EFAULT` if the value is missing.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        const NO_VALUE: Errno = Errno::EFAULT.because("the option's value cannot be read");
+        const NO_VALUE: Errno = Errno::EFAULT.because(Refusal::OptionUnreadable);
         let abi::SetOption { id, level, optname: name, optlen, .. } =
             abi::SetOption::read(payload)?;
         let behind = &payload[size_of::<abi::SetOption>()..];
@@ -390,10 +389,7 @@ impl JoinMcast {
         let join = abi::JoinMcast::read(payload)?;
         let address = sized(&join.addr, join.addr_size)?;
         let is_known = join.join_flags <= 1;
-        ensure(
-            is_known,
-            Errno::EINVAL.because("the membership is neither full nor that of a sender only"),
-        )?;
+        ensure(is_known, Errno::EINVAL.because(Refusal::JoinFlags))?;
         Ok(Self { uid: join.uid, id: join.id, join_flags: join.join_flags, address })
     }
 

@@ -8,7 +8,7 @@ pub mod request;
 
 use zerocopy::FromBytes;
 
-use crate::errno::{Errno, Result, ensure};
+use crate::errno::{Errno, Refusal, Result, ensure};
 use crate::uapi::read_request;
 use request::{CmdHdr, ExCmdHdr, Request};
 
@@ -68,14 +68,13 @@ pub struct Command<'a> {
 impl<'a> Command<'a> {
     /// Takes apart what was written; `EINVAL` if the lengths in it do not fit.
     pub fn parse(written: &'a [u8]) -> Result<Self> {
-        const TOO_SHORT: Errno = Errno::EINVAL.because("the command is too short for its header");
-        const OTHER_LENGTH: Errno =
-            Errno::EINVAL.because("the command's length is not the one in its header");
+        const TOO_SHORT: Errno = Errno::EINVAL.because(Refusal::ShortHeader);
+        const OTHER_LENGTH: Errno = Errno::EINVAL.because(Refusal::CommandLength);
         let (header, behind) = CmdHdr::read_from_prefix(written).map_err(|_| TOO_SHORT)?;
         let CmdHdr { command: number, in_words, out_words } = header;
         let (in_words, out_words) = (usize::from(in_words), usize::from(out_words));
         let is_known = number & !(EXTENDED | 0xff) == 0;
-        ensure(is_known, Errno::EINVAL.because("no command has this number"))?;
+        ensure(is_known, Errno::EINVAL.because(Refusal::NoSuchCommand))?;
         if number & EXTENDED == 0 {
             ensure(in_words * 4 == written.len(), OTHER_LENGTH)?;
             return Ok(Self { number, payload: behind, out_len: out_words * 4, response: behind });
@@ -84,10 +83,7 @@ impl<'a> Command<'a> {
         let (provider_in, provider_out) =
             (usize::from(ex.provider_in_words), usize::from(ex.provider_out_words));
         let is_reserved_empty = ex.cmd_hdr_reserved == 0;
-        ensure(
-            is_reserved_empty,
-            Errno::EINVAL.because("the header's reserved field is not zero"),
-        )?;
+        ensure(is_reserved_empty, Errno::EINVAL.because(Refusal::HeaderReserved))?;
         ensure(8 * (in_words + provider_in) == payload.len(), OTHER_LENGTH)?;
         let out_len = 8 * (out_words + provider_out);
         Ok(Self { number, payload, out_len, response: behind })
@@ -97,8 +93,7 @@ impl<'a> Command<'a> {
     /// say.
     pub fn response(&self) -> Result<u64> {
         let address = self.response.first_chunk().copied().map(u64::from_ne_bytes);
-        address
-            .ok_or(Errno::EINVAL.because("the command is too short to say where its answer goes"))
+        address.ok_or(Errno::EINVAL.because(Refusal::ShortAnswerAddress))
     }
 
     /// The payload as what this command asks for; `EINVAL` if it is too short for that.
@@ -109,8 +104,7 @@ impl<'a> Command<'a> {
 
     /// What the provider has put behind the request; `EINVAL` if it is too short.
     pub fn driver_data<R: Request, D: FromBytes>(&self) -> Result<D> {
-        const TOO_SHORT: Errno =
-            Errno::EINVAL.because("the command is too short for its provider's part");
+        const TOO_SHORT: Errno = Errno::EINVAL.because(Refusal::ShortDriverData);
         let behind = self.payload.get(size_of::<R>()..).ok_or(TOO_SHORT)?;
         D::read_from_prefix(behind).map(|(data, _)| data).map_err(|_| TOO_SHORT)
     }

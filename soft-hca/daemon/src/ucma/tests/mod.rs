@@ -27,7 +27,7 @@ pub(crate) mod strangers;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::uapi::ucma::{ConnParam, EVENT, abi, command};
 use soft_hca_roce::wire::bth::Qpn;
 use zerocopy::IntoBytes;
@@ -100,7 +100,7 @@ impl Host for Machine {
         match to {
             _ if self.find_source(to).is_some() => Ok(to),
             IpAddr::V4(v4) if v4.octets()[0] == 10 => Ok(self.own),
-            _ => Err(Errno::ENETUNREACH.because("the machine has no route there")),
+            _ => Err(Errno::ENETUNREACH.because(Refusal::NoSystemRoute)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use soft_hca_core::engine::Reading;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::rpc::{ChannelId, Connection, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::uverbs::answer::CompEventDesc;
@@ -55,7 +55,7 @@ impl Channel {
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<Outcome> {
         let live = &self.process.arena.channels[self.id.index as usize].live;
         let is_there = live.load(Acquire) == self.id.generation;
-        ensure(is_there, Errno::EIO.because("the device has been removed"))?;
+        ensure(is_there, Errno::EIO.because(Refusal::DeviceRemoved))?;
         let buffer = buffer.get_mut(..size_of::<CompEventDesc>()).ok_or(Errno::EINVAL)?;
         let is_recorded = self.process.env.recorder.is_on();
         if is_recorded {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::system::page_bytes;
 use soft_hca_core::uapi::ioctl::{Advice, AdviseMr, Range};
 use soft_hca_core::uapi::uverbs::{answer, request};
@@ -46,15 +46,14 @@ impl OnDemand {
 
     /// `ibv_advise_mr`: faults the memory in. Without `IBV_ADVISE_MR_FLAG_FLUSH` the first use may do that.
     pub(crate) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
-        const NONE: Errno =
-            Errno::EINVAL.because("no region on demand that allows local write has this key");
+        const NONE: Errno = Errno::EINVAL.because(Refusal::NoOnDemandRegion);
         for Range { addr, length, lkey } in ranges.iter().copied() {
             let region = self.0.get(&lkey).filter(|region| region.pd_handle == asked.pd_handle);
             let region = region.filter(|region| region.is_writable).ok_or(NONE)?;
             if length == 0 || !asked.is_synchronous {
                 continue;
             }
-            ensure(region.has(addr, length.into()), Errno::EFAULT.because("beyond the region"))?;
+            ensure(region.has(addr, length.into()), Errno::EFAULT.because(Refusal::BeyondRegion))?;
             match asked.advice {
                 Advice::Prefetch => memory::populate(addr, length.into(), false)?,
                 Advice::PrefetchWrite => memory::populate(addr, length.into(), true)?,

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 
 use soft_hca_core::config;
 use soft_hca_core::engine;
-use soft_hca_core::errno::{Errno, Result, ensure};
+use soft_hca_core::errno::{Errno, ObjectKind, Refusal, Result, ensure};
 use soft_hca_core::memcheck;
 use soft_hca_core::notes::Note;
 use soft_hca_core::rpc::{Answer, Created, FileKind, Request};
@@ -64,8 +64,8 @@ fn unacknowledged(answer: &[u8], cq: u64) -> u32 {
     answer.comp_events_reported.saturating_sub(acknowledged)
 }
 
-const NO_CQ: Errno = Errno::ENOENT.because("there is no completion queue with this handle");
-const NO_QP: Errno = Errno::ENOENT.because("there is no queue pair with this handle");
+const NO_CQ: Errno = Errno::ENOENT.because(Refusal::NoObject(ObjectKind::Cq));
+const NO_QP: Errno = Errno::ENOENT.because(Refusal::NoObject(ObjectKind::Qp));
 
 impl UverbsFile {
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.

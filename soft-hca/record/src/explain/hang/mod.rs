@@ -11,11 +11,13 @@ mod threads;
 
 use std::sync::Arc;
 
+use soft_hca_verbs::cause::Side;
+
 use super::checks::{side, usual_cause};
 use crate::arguments::qp;
+use crate::cause::sentence;
 use crate::entry::Channel;
 use crate::place::Place;
-use crate::reason::Side;
 use crate::text::duration;
 use crate::value::Named;
 use observed::{HANG_NS, Verdict};
@@ -270,7 +272,7 @@ impl Hangs {
         let reason = match around.stalled.get(&number) {
             Some(stalled) => {
                 let reason = stalled.reason_at(around.t).0;
-                format!("waits: {}: {reason}", side(reason, Side::Requester))
+                format!("waits: {}: {}", side(reason, Side::Requester), sentence(reason))
             }
             None => "is not done".into(),
         };

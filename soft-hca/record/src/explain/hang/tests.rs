@@ -172,7 +172,7 @@ fn the_side_is_that_of_the_check() {
     for (reason, side) in [
         (json!({ "check": "cq_full", "side": "requester", "cq": 2 }), "on the sender's side"),
         (json!({ "check": "cq_full", "side": "responder", "cq": 3 }), "on the peer's side"),
-        (json!({ "check": "other", "text": "x" }), "on this side"),
+        (json!({ "check": "flushed" }), "on this side"),
     ] {
         let mut run = begun();
         let posted = json!({

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use soft_hca_verbs::cause::{Cause, Lost, Side};
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
 use super::picture::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
-use crate::reason::{Lost, Reason, Side};
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
 use crate::words;
 
@@ -124,23 +124,9 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
         }
     }
     // Where nothing has left the requester, no arrow does.
-    let leaves = match &executed.reason {
-        Some(
-            Reason::Key { side, .. }
-            | Reason::Bounds { side, .. }
-            | Reason::Access { side, .. }
-            | Reason::ProtectionDomain { side, .. }
-            | Reason::Window { side, .. }
-            | Reason::Unmapped { side, .. }
-            | Reason::CqFull { side, .. },
-        ) => *side == Side::Responder,
-        Some(
-            Reason::Flushed
-            | Reason::MessageTooLong { .. }
-            | Reason::Malformed { .. }
-            | Reason::NotTaken { why: Lost::NoPath },
-        ) => false,
-        Some(_) => true,
+    let leaves = match executed.reason {
+        Some(Cause::NotTaken { why: Lost::NoPath }) => false,
+        Some(cause) => cause.side() == Some(Side::Responder),
         None => !failed,
     };
     let kind =

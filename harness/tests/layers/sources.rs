@@ -17,7 +17,7 @@ pub struct Def {
     pub name: String,
 }
 
-/// What a path leads to in its crate.
+/// The end of a path in its crate.
 #[derive(Default)]
 pub struct Found {
     /// Items, each with what is left of the path behind it.
@@ -139,7 +139,7 @@ fn names(item: &Item) -> Vec<String> {
     vec![name.to_string()]
 }
 
-/// What a macro defines, or is given to define, by the keywords before the names (`bitflags!`,
+/// Names that a macro defines, or is given to define, by the keywords before them (`bitflags!`,
 /// `thread_local!`).
 fn made_by(tokens: TokenStream) -> Vec<String> {
     const KEYWORDS: [&str; 8] =
@@ -271,7 +271,7 @@ impl Sources {
         id
     }
 
-    /// What a path in a module leads to.
+    /// The item, module or import to which a path in a module leads.
     pub fn find(&self, module: ModuleId, path: &[String]) -> Found {
         let mut found = Found::default();
         found.modules = self.follow(module, path, &mut BTreeSet::new(), &mut found);

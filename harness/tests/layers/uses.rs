@@ -237,7 +237,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind `self` may be a call of a method.
+    /// A name behind `self` may be a call of a method.
     fn token_method(&mut self, behind: &[TokenTree]) {
         if let ([dot, TokenTree::Ident(name), TokenTree::Group(_), ..], Some(this)) =
             (behind, self.this.clone())

@@ -45,7 +45,7 @@ pub enum Error {
         key: &'static str,
         /// The name.
         value: String,
-        /// What it has to be.
+        /// The values that are valid.
         wanted: &'static str,
         /// Those that are like it, as a question.
         like: String,
@@ -85,7 +85,7 @@ pub enum Error {
         key: &'static str,
         /// The value.
         value: String,
-        /// What it has to be.
+        /// The values that are valid.
         wanted: &'static str,
     },
     /// A value has to be there.
@@ -95,7 +95,7 @@ pub enum Error {
         what: &'static str,
         /// The key.
         key: &'static str,
-        /// What it has to be.
+        /// The values that are valid.
         wanted: &'static str,
     },
     /// Two parts that exclude each other.

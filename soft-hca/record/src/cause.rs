@@ -35,7 +35,7 @@ pub fn sentence(cause: &Cause) -> String {
     format!("{}{}", check(cause), values(cause))
 }
 
-/// What comes behind the check.
+/// The values that were compared, as they stand behind the check.
 fn values(cause: &Cause) -> String {
     match cause {
         Cause::Key { key, .. }
@@ -101,7 +101,7 @@ fn state_name(state: QpState) -> &'static str {
     state.short_name().unwrap_or("an unknown one")
 }
 
-/// What is wrong with a work request.
+/// The defect of a work request.
 fn malformed(why: Malformed) -> &'static str {
     match why {
         Malformed::Unknown => "no more is known",

@@ -27,7 +27,7 @@ pub enum Error {
     },
 }
 
-/// What helps somebody who has a record of another version.
+/// Advice for a record of another version.
 fn remedy(version: u32) -> &'static str {
     match version < VERSION {
         true => "record the run again (soft-hca record -o FILE -- CMD)",

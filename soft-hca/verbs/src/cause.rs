@@ -58,7 +58,7 @@ pub enum Side {
     Responder,
 }
 
-/// What memory is for.
+/// The role of memory in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryRole {
@@ -66,7 +66,7 @@ pub enum MemoryRole {
     Local,
     /// The scatter list of a receive.
     Receive,
-    /// What an RDMA operation names by its remote address and rkey.
+    /// Memory that an RDMA operation names by its remote address and rkey.
     Remote,
     /// The region that a window is to be bound to.
     Bound,
@@ -88,14 +88,14 @@ tagged! {
         /// No region or window has this key: never registered, deregistered, or another process's
         /// number.
         Key {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
             /// The lkey or rkey that was given.
             key: u32,
         },
         /// The region or window does not cover the access.
         Bounds {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
             /// The region's lkey or rkey.
             key: u32,
@@ -110,7 +110,7 @@ tagged! {
         },
         /// The region or window does not allow the access.
         Access {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
             /// The region's lkey or rkey.
             key: u32,
@@ -128,21 +128,21 @@ tagged! {
         },
         /// The region belongs to another protection domain or process than the queue pair.
         ProtectionDomain {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
             /// The region's lkey or rkey.
             key: u32,
         },
         /// A window of type 2 is not bound, or is bound to another queue pair.
         Window {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
             /// The window's rkey.
             key: u32,
         },
         /// The memory is registered, but the process has unmapped it.
         Unmapped {
-            /// What the memory is for.
+            /// The memory's role.
             memory: MemoryRole,
         },
         /// The message is longer than the receive that it has met.
@@ -168,7 +168,7 @@ tagged! {
         },
         /// The work request makes no sense.
         Malformed {
-            /// What is wrong with it.
+            /// Its defect.
             why: Malformed,
         },
         /// The peer had no receive posted in all the time that the sender's retries allow.
@@ -188,7 +188,7 @@ tagged! {
             timeout: u32,
             /// The requester's `retry_cnt`.
             retry_cnt: u32,
-            /// What is known of the peer.
+            /// The peer, as far as it is known.
             peer: Peer,
         },
         /// A completion queue had no room.
@@ -219,7 +219,7 @@ tagged! {
     }
 }
 
-/// What is wrong with a work request, or with a queue pair's attributes, which do not allow it.
+/// The defect of a work request, or of a queue pair's attributes, which do not allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Malformed {
@@ -258,7 +258,7 @@ impl Malformed {
 }
 
 tagged! {
-    /// What is known of a peer that does not answer.
+    /// A peer that does not answer, as far as it is known.
     pub enum Peer by "is" {
         /// There is no such queue pair, any more or at all.
         Gone,
@@ -346,7 +346,7 @@ tagged! {
 }
 
 impl Cause {
-    /// What the memory is for that the check is about, if it is about memory.
+    /// The role of the memory that the check is about, if it is about memory.
     pub const fn memory(&self) -> Option<MemoryRole> {
         match *self {
             Self::Key { memory, .. }

@@ -22,7 +22,7 @@ use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0c");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0d");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;

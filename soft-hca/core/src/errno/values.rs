@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use soft_hca_verbs::QpState;
 
-/// What a value is.
+/// The meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Label {
     /// What the program has asked for.

@@ -111,8 +111,8 @@ impl Running {
         is_ours
     }
 
-    /// What was received is handled. What was made is sent, but for what a full socket has no room for: that is in hand
-    /// still.
+    /// All received packets are handled. Those that were made are sent, but for some that a full socket has no room for:
+    /// these are in hand still.
     fn end(&self) {
         if self.port.flush() {
             self.entry().put_down(self.me());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use soft_hca_core::arena::{Heap, Mapping, RingPlace};
 
-/// Whose a ring is, by the index in the object's table.
+/// The owner of a ring, by its index in the object's table.
 ///
 /// The daemon keeps the places of rings by itself. Those in the arena are for the data path, and a
 /// program may have changed them.
@@ -20,7 +20,7 @@ pub(crate) enum RingOf {
     Completions(usize),
     /// Payloads that wait for the polls of a completion queue.
     Eager(usize),
-    /// What a queue pair with a peer on another host keeps.
+    /// The state of a queue pair with a peer on another host.
     Kept(usize),
 }
 

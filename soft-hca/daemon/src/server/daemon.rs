@@ -28,7 +28,7 @@ pub(super) fn because(what: impl Into<String>) -> impl FnOnce(io::Error) -> Erro
     |source| Error { what: what.into(), source }
 }
 
-/// What changes while the daemon runs.
+/// The state that changes while the daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Change {
     /// A port's cable is pulled, or plugged in again.

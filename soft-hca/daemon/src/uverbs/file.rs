@@ -27,7 +27,7 @@ pub(crate) struct UverbsFile {
     pub device: Arc<Device>,
     /// GET_CONTEXT has been done.
     pub has_context: bool,
-    /// What the handles stand for.
+    /// The objects by their handles.
     pub handles: Handles,
     /// Completion channels that were created through this file.
     pub channels: Vec<usize>,
@@ -36,26 +36,26 @@ pub(crate) struct UverbsFile {
     pub async_events: VecDeque<(Option<u32>, AsyncEventDesc)>,
     /// Asynchronous events of each object that were read.
     pub async_reported: HashMap<u32, u32>,
-    /// What the program still has of the device, if that has been removed.
+    /// The program's remaining objects, if the device has been removed.
     pub(super) removed: Option<Removed>,
 }
 
-/// What a program still has of a device that has been removed.
+/// A program's remaining objects of a device that has been removed.
 #[derive(Debug)]
 pub(super) struct Removed {
-    /// What handles stood for that it has not destroyed.
+    /// The kinds of the objects that it has not destroyed, by handle.
     pub kinds: BTreeMap<u32, Kind>,
     /// All that the device had for the file is gone.
     pub is_done: bool,
 }
 
-/// What a handler gives back: the answer, what it has created for the client, a descriptor.
+/// The result of a handler: the answer, objects that it has created for the client, a descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome<A> {
     pub answer: A,
     pub created: Option<Created>,
     pub fd: Option<OwnedFd>,
-    /// Who may still be using memory of which the answer says that nobody does.
+    /// A process that may still be using memory which the answer says is free.
     pub quiesce: Option<Quiesce>,
 }
 
@@ -72,7 +72,7 @@ impl<A> Outcome<A> {
     }
 }
 
-/// What a handler is given beside its request.
+/// The context of a handler, beside its request.
 pub(crate) struct Context<'a> {
     pub fabric: &'a mut Fabric,
     pub file: &'a mut UverbsFile,

@@ -34,7 +34,7 @@ pub(crate) struct ClientEnv {
     control: Mutex<Option<Connection>>,
     /// Wakes the link to other hosts.
     doorbell: Option<OwnedFd>,
-    /// What serves queue pairs with peers on other hosts in this process, once it has asked for that.
+    /// The server of queue pairs with peers on other hosts in this process, once it has asked for one.
     port: OnceLock<&'static dyn OwnPort>,
     /// Where this process traces what happens.
     pub recorder: Recorder,

@@ -2,7 +2,7 @@
 
 use soft_hca_core::errno::{Errno, Refusal};
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done: so many bytes.

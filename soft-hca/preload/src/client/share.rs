@@ -199,7 +199,7 @@ impl OwnPort for Own {
             return false;
         }
         lock(&self.posted).push(qpn);
-        // Whoever has it, this thread perhaps, looks again when it gives it back.
+        // The thread that has it, perhaps this one, looks again when it gives it back.
         if let Some(running) = self.try_running() {
             self.serve_posted(running);
         }

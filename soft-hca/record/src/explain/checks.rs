@@ -166,7 +166,7 @@ pub(super) fn status_meaning(status: WcStatus) -> &'static str {
 
 const NO_INDEX: &str = "an index that was not looked up: ibv_query_gid_table lists what there is";
 
-/// What usually makes a check of a call fail, for some checks.
+/// The usual cause for the failure of a call's check, for some checks.
 fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
     Some(match refusal {
         Refusal::Fault => "--fault or SOFT_HCA_FAULT, as the argument says",
@@ -204,7 +204,7 @@ fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
     })
 }
 
-/// What usually makes a call fail with an error, of a check if that is known.
+/// The usual cause for a call's error, of a check if that is known.
 pub(super) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal>) -> &'static str {
     if let Some(cause) = refusal.and_then(refusal_cause) {
         return cause;

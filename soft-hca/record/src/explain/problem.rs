@@ -18,7 +18,7 @@ pub(super) enum Role {
     /// A request that has waited until it could not be executed any more.
     Waited {
         ns: u64,
-        /// That it waits was told.
+        /// Its wait was reported.
         is_told: bool,
     },
 }
@@ -40,17 +40,17 @@ pub struct Problem {
     pub t: u64,
     /// The process, as in [`Entry::process`](crate::Entry::process).
     pub process: u32,
-    /// What has failed, in a line.
+    /// The failure, in a line.
     pub what: String,
     /// Which check, on which side, with the values compared.
     pub why: String,
-    /// What usually causes it.
+    /// Its usual cause.
     pub cause: String,
     /// How often it has happened, where several are told as one.
     pub times: u64,
     /// When it has happened for the last time.
     pub last: u64,
-    /// What has followed from it, in a line each.
+    /// Its consequences, in a line each.
     pub then: Vec<String>,
     /// Where the program has called for it, if that is known.
     pub source: Option<Arc<Place>>,
@@ -77,7 +77,7 @@ impl Problem {
         }
     }
 
-    /// What has failed, and how often.
+    /// The failure, and how often.
     pub(super) fn headline(&self) -> String {
         let Self { what, times, last, .. } = self;
         match times {

@@ -21,7 +21,7 @@ pub(super) struct Limits {
     pub send_elements: u32,
     pub receives: u32,
     pub receive_elements: u32,
-    /// What it can have, not what it was asked for.
+    /// The capacity that it has, not the one that was requested.
     pub inline: u32,
 }
 
@@ -35,6 +35,6 @@ pub(super) struct Objects {
     pub ids: HashMap<(u32, u64), (u32, bool)>,
     /// Numbers of ids that are of datagrams.
     pub datagram_ids: HashSet<u32>,
-    /// What queue pairs and shared queues were made for.
+    /// Capacities of queue pairs and shared queues.
     pub limits: HashMap<ReceiveQueue, Limits>,
 }

@@ -1,4 +1,4 @@
-//! What stands behind a descriptor of the program's: device files as they were opened, and completion channels.
+//! Files behind descriptors of the program's: device files as they were opened, and completion channels.
 //!
 //! Commands on a device file are not here: they change what the process does, and may make other files.
 //!

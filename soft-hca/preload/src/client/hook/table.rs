@@ -50,9 +50,9 @@ impl CompletionQueue {
     }
 }
 
-/// What an entry says of its address.
+/// A value that an entry holds for its address.
 pub(super) trait Known: 'static {
-    /// What an entry without an address says.
+    /// The value of an entry without an address.
     const EMPTY: Self;
 }
 
@@ -76,7 +76,7 @@ impl Known for CompletionQueue {
     };
 }
 
-/// What a look needs is in one line of the processor's cache.
+/// All that a lookup needs is in one cache line.
 #[repr(align(64))]
 struct Entry<T> {
     /// The address, or 0.
@@ -112,7 +112,7 @@ impl<T: Known, const LENGTH: usize> Table<T, LENGTH> {
         &self.entries[first..first + PROBES]
     }
 
-    /// What is known of an address. When that is removed, the entry may come to be another one's.
+    /// The value of an address. Once that is removed, the entry may become another one's.
     #[inline]
     pub(super) fn find(&self, key: usize) -> Option<&T> {
         let entry = self.entries(key).iter().find(|entry| entry.key.load(Acquire) == key)?;

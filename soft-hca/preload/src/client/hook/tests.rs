@@ -12,7 +12,7 @@ const FD: RawFd = 1234;
 const QUEUE: Queue = Queue { index: 5, generation: 9 };
 
 thread_local! {
-    /// What the provider's functions return.
+    /// The value that the provider's functions return.
     static ANSWER: Cell<c_int> = const { Cell::new(0) };
     /// How often they were called, and what with.
     static CALLS: Cell<(usize, [usize; 3])> = const { Cell::new((0, [0; 3])) };

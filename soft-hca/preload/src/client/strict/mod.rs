@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(exact(), 20);
         // A queue that is not known is the daemon's to refuse.
         assert_eq!(noted(&arena, Named::default(), &asked, None, &31u32), 31);
-        // What has no room for the word, and what creates something else, stays as it is.
+        // A command without room for the word, or that creates something else, stays as it is.
         let other = Some(Created::Channel(ChannelId { index, generation }));
         let asked = request::CreateCq { cqe: 5, ..Default::default() };
         assert_eq!(noted(&arena, Named::default(), &asked, other, &given).cqe, 15);

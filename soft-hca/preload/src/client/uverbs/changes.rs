@@ -1,4 +1,4 @@
-//! What a command has changed, as far as this process has to know it.
+//! Changes made by a command that this process has to know.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Acquire;

@@ -44,7 +44,7 @@ pub(crate) fn open(device: u32, close_on_exec: bool) -> Result<RawFd> {
     Ok(fd)
 }
 
-/// What there is to trace of a command beside its answer.
+/// The parts of a command that are traced beside its answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     /// Index of the completion queue that was created.

@@ -71,7 +71,7 @@ impl Device {
         self.file.write(fd, &[header.as_bytes(), request.as_bytes()].concat())
     }
 
-    /// What the daemon was asked for, all in all, the commands by their numbers.
+    /// All requests that the daemon has received, the commands by their numbers.
     fn end(self) -> Vec<Request> {
         let Self { file, requests } = self;
         assert_eq!(Arc::strong_count(&file), 1);

@@ -77,7 +77,7 @@ pub(in crate::timeline) struct Text {
     pub(in crate::timeline) severity: Severity,
     pub(in crate::timeline) name: String,
     pub(in crate::timeline) rest: String,
-    /// What has no room there, in lines below.
+    /// Text that has no room there, in lines below.
     pub(in crate::timeline) more: Vec<String>,
     /// Where the first line ends.
     pub(in crate::timeline) end: f64,
@@ -145,7 +145,7 @@ pub(in crate::timeline) enum LineKind {
 /// An arrow, or the part of it that is in a block.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::timeline) struct Line {
-    /// Whose it is: all else of these belongs to it.
+    /// Its owner: all else of these belongs to that.
     pub(in crate::timeline) entries: [usize; 2],
     pub(in crate::timeline) kind: LineKind,
     pub(in crate::timeline) from: (f64, f64),

@@ -27,7 +27,7 @@ pub(super) fn n(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// What the times are counted in.
+/// The unit of times.
 pub(super) fn unit(correlation: &Correlation<'_>) -> &'static str {
     if in_seconds(correlation) { "s" } else { "ms" }
 }

@@ -53,7 +53,7 @@ fn wait_on_closed() -> c_int {
 /// says whether the thread has waited.
 unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize {
     let mut has_waited = false;
-    let site = aside(client::site);
+    let site = aside(client::calling_site);
     loop {
         match aside(|| trace::at(site, || call(has_waited))) {
             Ok(Outcome::Done(bytes)) => return bytes as isize,
@@ -91,7 +91,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
     }
     // SAFETY: the caller gives a buffer of this size.
     let command = || unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
-    match keeping_errno(|| client::doorbell(fd, command())) {
+    match keeping_errno(|| client::ring_doorbell(fd, command())) {
         Some(Ok(bytes)) => return bytes as isize,
         Some(Err(error)) => return fail(error) as isize,
         None => {}

@@ -92,7 +92,7 @@ pub fn starts() {
 }
 
 /// Where in its program the calling thread is, if all is recorded; for [`trace::at`].
-pub fn site() -> Site {
+pub fn calling_site() -> Site {
     site::of_command()
 }
 
@@ -128,7 +128,7 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 }
 
 /// `write(2)`, if it is the doorbell of a queue pair that is known to be this process's.
-pub fn doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
+pub fn ring_doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     let qpn = doorbell::qpn_of(fd, written)?;
     let process = process::current()?;
     let done = if process.env.recorder.is_on() {

@@ -459,20 +459,26 @@ impl Link {
             Some(&(share, _)) if self.watch.is_away(&self.arena, share, system::now_ns()) => {
                 return self.leave_share(share);
             }
-            Some(_) => {}
-            None => self.receive_of_away(inbox),
+            _ => {}
         }
         self.receive_from(fd, inbox);
     }
 
-    /// Takes packets that wait for processes which run their shares: they have come before the port's own.
-    fn receive_of_away(&mut self, inbox: &mut Inbox) {
+    /// Has the packets handled that have come before a message of the connection manager to shares which processes run,
+    /// those in hand there included: the message may end their connection.
+    fn receive_of_away(&mut self) {
         let shared = Arc::clone(&self.env.shared);
-        let shares = self.watch.shares().filter_map(|share| shared.shares.get(share - 1));
-        let sockets: Vec<&Socket> =
-            shares.flatten().filter(|socket| is_readable(*socket)).collect();
-        for socket in sockets {
-            self.receive_from(socket.as_fd().as_raw_fd(), inbox);
+        let shares: Vec<usize> = self.watch.shares().collect();
+        let mut inbox = Inbox::new();
+        for share in shares {
+            // A process that does not put them down is stopped.
+            let _ =
+                self.arena.shares[share].take_in_hand_patiently(LINK) && self.take_in_hand(share);
+            for socket in shared.shares.get(share - 1).into_iter().flatten() {
+                if is_readable(socket) {
+                    self.receive_from(socket.as_fd().as_raw_fd(), &mut inbox);
+                }
+            }
         }
     }
 
@@ -540,6 +546,7 @@ impl Link {
                 if deth.qkey != GSI_QKEY {
                     return Err(Reason::QueuePair);
                 }
+                self.receive_of_away();
                 self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
                 Ok(())
             }

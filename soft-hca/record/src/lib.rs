@@ -32,6 +32,8 @@ mod correlation;
 pub mod entry;
 pub mod explain;
 pub mod file;
+pub mod hang;
+pub mod model;
 pub mod perfetto;
 pub mod place;
 pub mod requests;
@@ -42,6 +44,7 @@ mod testing;
 pub mod text;
 mod time;
 pub mod timeline;
+mod usual;
 pub mod value;
 mod words;
 

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use soft_hca_verbs::WcStatus;
 
 use super::order::kind;
-use super::stalled::STALL_NS;
-use super::{Explainer, Problem};
+use super::{Explainer, Problem, STALL_NS};
 use crate::entry::{Entry, What};
 
 /// Something that was told, and how often it has happened since.

@@ -1,19 +1,16 @@
 //! What went wrong in a run, in words for who does not know RDMA by heart: which call, which side,
 //! which check with the values compared, and what usually causes it.
 
-mod checks;
-mod hang;
-mod keys;
-mod known;
+mod evidence;
+#[cfg(test)]
+mod hang_tests;
 mod live;
 mod order;
 mod problem;
-mod sources;
-mod stalled;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use soft_hca_verbs::cause::{Cause, Side};
 use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
@@ -21,14 +18,13 @@ use soft_hca_verbs::{ErrorNumber, EventType, WcStatus};
 use crate::cause::sentence;
 use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
-use crate::text::{compared, duration, short_name};
+use crate::hang::{Hang, Moment};
+use crate::model::{Effect, Run, STALL_NS, Stalled, Stop, Stopped, Thread, Unfinished};
+use crate::text::{compared, duration};
+use crate::usual::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use crate::value::{Name, Value};
-use checks::{asynchronous, call_cause, side, status_meaning, usual_cause};
-use hang::{Around, Hang, Hangs};
-use known::{Change, Known, Unfinished};
+use evidence::Witness;
 use problem::{About, Role};
-use sources::Sources;
-use stalled::Stalled;
 
 pub use live::Live;
 pub use problem::Problem;
@@ -39,19 +35,15 @@ const ANSWER_NS: u64 = 100_000_000;
 /// Finds what went wrong in a record, entry after entry.
 #[derive(Debug, Default)]
 pub struct Explainer {
-    processes: HashMap<u32, String>,
+    run: Run,
     /// Send work requests that have failed: their completions say nothing new.
     failed: HashSet<(u32, u64)>,
-    /// By the queue pair.
-    stalled: BTreeMap<u32, Stalled>,
-    known: Known,
-    sources: Sources,
-    hangs: Hangs,
-    /// Entries are missing: who is blocked may have gone on.
+    /// Threads that are blocked, and since when, that were reported.
+    reported_threads: HashSet<(Thread, u64)>,
+    /// Requests that wait, by queue pair and name, and since when, that were reported.
+    reported_requests: HashSet<(u32, u64, u64)>,
+    /// Entries are missing, be it further on: a blocked thread may have gone on.
     is_partial: bool,
-    /// Processes that have ended.
-    ended: HashSet<u32>,
-    last: u64,
 }
 
 impl Explainer {
@@ -61,56 +53,38 @@ impl Explainer {
     }
 
     fn who(&self, process: u32) -> String {
-        named(&self.processes, process)
+        self.run.name(process)
     }
 
     /// What an entry tells of that is a problem.
     pub fn problems(&mut self, entry: &Entry) -> Vec<Problem> {
-        let source = self.sources.entry(entry);
-        let mut problems = self.found(entry);
+        let effect = self.run.entry(entry);
+        let source = effect.source.clone();
+        let mut problems = self.found(entry, effect);
         for problem in problems.iter_mut().filter(|problem| problem.source.is_none()) {
             problem.source.clone_from(&source);
         }
         problems
     }
 
-    fn found(&mut self, entry: &Entry) -> Vec<Problem> {
-        self.last = self.last.max(entry.t);
-        self.hangs.entry(entry);
-        let change = self.known.entry(entry);
-        if let Some((qp, change)) = change {
-            // The completion of a request that was reported as waiting says nothing new.
-            let waited = self.stalled.get(&qp).filter(|_| change == Change::Shut);
-            self.failed.extend(waited.map(|stalled| (qp, stalled.wr_id)));
-            let is_over = |number, _| number == qp;
-            return self.waited_until(entry.t, Some(change), is_over);
+    fn found(&mut self, entry: &Entry, effect: Effect) -> Vec<Problem> {
+        if let What::ProcessEnded { exit_by, .. } = &entry.what {
+            let end = match exit_by {
+                None => "its process was killed",
+                Some(_) => "its process ended",
+            };
+            let mut problems = self.blocked_until(entry, *exit_by, end);
+            problems.extend(self.stopped(entry.t, effect.stopped));
+            return problems;
+        }
+        if !effect.stopped.is_empty() {
+            return self.stopped(entry.t, effect.stopped);
         }
         let found = match &entry.what {
-            What::ProcessBegan { pid, role, command, .. } => {
-                let label = format!("{}[{pid}]", short_name(*role, command));
-                self.processes.insert(entry.process, label);
-                None
-            }
-            What::ProcessEnded { exit_by, .. } => {
-                let end = match exit_by {
-                    None => "its process was killed",
-                    Some(_) => "its process ended",
-                };
-                let mut problems = self.blocked_until(entry, *exit_by, end);
-                let is_its = |_, process| process == entry.process;
-                problems.extend(self.waited_until(entry.t, None, is_its));
-                return problems;
-            }
-            // Nothing is wrong with it.
-            What::Stalled { reason: Cause::Held { .. }, .. } => None,
-            What::Stalled { qp, wr_id, reason } => {
-                self.stalls(entry, *qp, *wr_id, reason);
-                None
-            }
             What::Call(call) => self.call(entry, call),
             What::ConnectionEvent(event) => self.connection_event(entry, event),
             What::Executed(executed) => self.executed(entry, executed),
-            What::Completion(completion) => self.completion(entry, completion),
+            What::Completion(completion) => self.completion(entry, completion, &effect),
             What::AsyncEvent { event, element: Some(element), .. } => {
                 self.asynchronous(entry, *event, element)
             }
@@ -127,122 +101,139 @@ impl Explainer {
 
     /// What is still open when the record ends: who waits for what.
     pub fn rest(&mut self) -> Vec<Problem> {
-        let mut problems = self.blocked_at(self.last, "when the record ends");
-        let stalled = std::mem::take(&mut self.stalled);
-        let of = |(qp, stalled): (&u32, &Stalled)| {
-            let waited = match self.last.saturating_sub(stalled.since) {
+        let t = self.run.last;
+        let mut problems = self.blocked_at(t, "when the record ends");
+        for (qp, stalled) in self.stalled() {
+            let waited = match t.saturating_sub(stalled.since) {
                 0 => "still waits when the record ends".into(),
                 waited => format!("still waits, for {}, when the record ends", duration(waited)),
             };
-            self.waits(*qp, stalled, &waited, self.last)
-        };
-        problems.extend(stalled.iter().map(of));
+            problems.push(self.waits(qp, stalled, &waited, t));
+        }
         problems
     }
 
-    /// Threads of all processes that are blocked at a time, and were not told of.
+    /// Requests that wait, by their queue pairs.
+    fn stalled(&self) -> impl Iterator<Item = (u32, &Stalled)> {
+        let all = self.run.qps.iter().filter(|(_, qp)| qp.is_alive());
+        all.filter_map(|(number, qp)| Some((*number, qp.stalled.as_ref()?)))
+    }
+
+    /// Threads that are blocked at a time, and were not reported.
+    fn blocked(
+        &mut self,
+        t: u64,
+        when: &str,
+        is_meant: impl Fn(&Run, Thread) -> bool,
+    ) -> Vec<Problem> {
+        if self.is_partial {
+            return Vec::new();
+        }
+        let moment = Moment { run: &self.run, t, is_now: when == LIVE };
+        let hangs = moment.blocked(|thread, blocked| {
+            let is_known = self.reported_threads.contains(&(thread, blocked.since));
+            !is_known && is_meant(&self.run, thread)
+        });
+        self.reported_threads.extend(hangs.iter().map(|hang| (hang.thread, hang.since)));
+        hangs.into_iter().map(|hang| self.hang(hang, (t, when))).collect()
+    }
+
+    /// Threads of all processes that have not ended, blocked at a time.
     fn blocked_at(&mut self, t: u64, when: &str) -> Vec<Problem> {
-        let who = |process: u32| named(&self.processes, process);
-        let around = Around { t, who: &who, stalled: &self.stalled, is_live: when == LIVE };
-        let has_ended = &self.ended;
-        let is_partial = self.is_partial;
-        let found = self
-            .hangs
-            .blocked(&around, |(process, _)| !is_partial && !has_ended.contains(&process));
-        found.into_iter().map(|hang| blocked(&who, hang, (t, when))).collect()
+        let has_ended = |run: &Run, process: u32| {
+            run.processes.get(&process).is_some_and(|process| process.ended.is_some())
+        };
+        self.blocked(t, when, |run, (process, _)| !has_ended(run, process))
     }
 
     /// Threads of a process that were blocked when it ended. Threads that the end of a program finds
     /// waiting have done their work; one that was killed in the midst of it, or has called `exit` by a
     /// signal's handler, has not.
     fn blocked_until(&mut self, entry: &Entry, exit_by: Option<u32>, end: &str) -> Vec<Problem> {
-        self.ended.insert(entry.process);
-        let who = |process: u32| named(&self.processes, process);
-        let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
-        let is_partial = self.is_partial;
-        let found = self.hangs.blocked(&around, |(process, thread)| {
-            !is_partial && process == entry.process && exit_by.is_none_or(|by| by == thread)
-        });
-        let when = format!("until {end}");
-        found.into_iter().map(|hang| blocked(&who, hang, (entry.t, &when))).collect()
+        self.blocked(entry.t, &format!("until {end}"), |_, (process, thread)| {
+            process == entry.process && exit_by.is_none_or(|by| by == thread)
+        })
     }
 
-    fn stalls(&mut self, entry: &Entry, qp: u32, wr_id: u64, reason: &Cause) {
-        let Entry { t, process, .. } = *entry;
-        let new = || Stalled::new(wr_id, process, t, reason);
-        let stalled = self.stalled.entry(qp).or_insert_with(new);
-        if stalled.wr_id != wr_id {
-            *stalled = new();
-        }
-        stalled.becomes(t, reason);
+    fn hang(&self, hang: Hang, (t, when): (u64, &str)) -> Problem {
+        let Hang { thread: (process, _), since, what, why, cause, source } = hang;
+        let waited = duration(t.saturating_sub(since));
+        let what = format!("{}: a thread {what}, for {waited}, {when}", self.who(process));
+        Problem { source, is_hang: true, ..Problem::new((since, process), what, why, cause) }
     }
 
-    /// Requests that have waited for so long at a time, each told once.
+    /// Requests that have waited for so long at a time, each reported once.
     fn waiting(&mut self, t: u64, ns: u64) -> Vec<Problem> {
-        let mut blocked = self.blocked_at(t, LIVE);
-        let mut stalled = std::mem::take(&mut self.stalled);
-        let new = stalled
-            .iter_mut()
-            .filter(|(_, stalled)| !stalled.is_told && t.saturating_sub(stalled.since) >= ns);
-        let problems = new.map(|(qp, stalled)| {
-            stalled.is_told = true;
+        let mut problems = self.blocked_at(t, LIVE);
+        let is_new = |(qp, stalled): &(u32, &Stalled)| {
+            t.saturating_sub(stalled.since) >= ns && !self.is_reported(*qp, stalled)
+        };
+        let new: Vec<_> = self.stalled().filter(is_new).collect();
+        for (qp, stalled) in &new {
             let waited = format!("waits for {}", duration(t.saturating_sub(stalled.since)));
-            self.waits(*qp, stalled, &waited, t)
-        });
-        blocked.extend(problems);
-        self.stalled = stalled;
-        blocked
+            problems.push(self.waits(*qp, stalled, &waited, t));
+        }
+        let new = new.into_iter().map(|(qp, stalled)| (qp, stalled.wr_id, stalled.since));
+        self.reported_requests.extend(new.collect::<Vec<_>>());
+        problems
     }
 
-    /// Requests that a call, or the end of their process, keeps from being executed; `is_over` gets queue pair and
-    /// process.
-    fn waited_until(
-        &mut self,
-        t: u64,
-        change: Option<Change>,
-        is_over: impl Fn(u32, u32) -> bool,
-    ) -> Vec<Problem> {
-        let how = match change {
-            None => "its process ended",
-            Some(Change::Destroyed) => "its program destroyed the queue pair",
-            Some(Change::Reset) => "its program reset the queue pair",
-            Some(Change::Shut) => "its program put the queue pair into the error state",
-        };
-        let are_flushed = change == Some(Change::Shut);
-        let unfinished = self.known.unfinished(&is_over, are_flushed);
-        let all = std::mem::take(&mut self.stalled);
-        let (over, others) =
-            all.into_iter().partition(|(qp, stalled)| is_over(*qp, stalled.process));
-        self.stalled = others;
-        let mut over: BTreeMap<u32, Stalled> = over;
-        // The daemon has put the request off until its own process's memory was gone, and then tried it.
-        over.retain(|qp, stalled| {
-            let is_own = stalled.is_out_of_reach(t) && !self.known.peer_has_ended(*qp, t);
-            !is_own || change.is_some()
-        });
-        let of = |(qp, stalled): (&u32, &Stalled)| {
-            let waited = t.saturating_sub(stalled.since);
-            let text = format!("still waited, for {}, when {how}", duration(waited));
+    fn is_reported(&self, qp: u32, stalled: &Stalled) -> bool {
+        self.reported_requests.contains(&(qp, stalled.wr_id, stalled.since))
+    }
+
+    /// Requests that a call, or the end of their process, keeps from being executed.
+    fn stopped(&mut self, t: u64, stopped: Vec<Stopped>) -> Vec<Problem> {
+        let witness = Witness { run: &self.run, t };
+        let (mut waited, mut silent) = (Vec::new(), Vec::new());
+        for Stopped { qp, process, how, stalled, unfinished } in stopped {
+            // The completion of a request that was reported as waiting says nothing new.
+            let shut = stalled.as_ref().filter(|_| how == Stop::Shut);
+            self.failed.extend(shut.map(|stalled| (qp, stalled.wr_id)));
+            let text = match how {
+                Stop::ProcessEnded => "its process ended",
+                Stop::Destroyed => "its program destroyed the queue pair",
+                Stop::Reset => "its program reset the queue pair",
+                Stop::Shut => "its program put the queue pair into the error state",
+            };
+            // The daemon has put the request off until its own process's memory was gone, and then tried it.
+            let is_meant = |stalled: &Stalled| {
+                let is_own = stalled.is_out_of_reach(t) && !witness.peer_has_ended(qp);
+                !is_own || how != Stop::ProcessEnded
+            };
+            let stalled = stalled.filter(is_meant);
+            let is_waiting = stalled.is_some();
+            waited.extend(stalled.map(|stalled| (qp, stalled, text)));
+            let is_meant = |unfinished: &Unfinished| match unfinished.is_remote {
+                true => t.saturating_sub(unfinished.since) >= ANSWER_NS,
+                // A request that waits is reported with its reason; where entries are missing it may be done.
+                false => !is_waiting && !self.is_partial,
+            };
+            let unfinished = unfinished.filter(is_meant);
+            silent.extend(unfinished.map(|unfinished| ((qp, process), unfinished, text)));
+        }
+        let waited = waited.iter().map(|(qp, stalled, how)| {
+            let ns = t.saturating_sub(stalled.since);
+            let text = format!("still waited, for {}, when {how}", duration(ns));
             let mut problem = self.waits(*qp, stalled, &text, t);
-            let is_told = stalled.is_told;
-            problem.about.role = Role::Waited { ns: waited, is_told };
+            problem.about.role = Role::Waited { ns, is_told: self.is_reported(*qp, stalled) };
             problem
-        };
-        let is_meant = |unfinished: &Unfinished| match unfinished.is_remote {
-            true => t.saturating_sub(unfinished.since) >= ANSWER_NS,
-            // A request that waits is reported with its reason; where entries are missing it may be done.
-            false => !over.contains_key(&unfinished.qp) && !self.is_partial,
-        };
-        let unfinished = unfinished.into_iter().filter(is_meant);
-        let unfinished = unfinished.map(|unfinished| self.unfinished(t, how, unfinished));
-        over.iter().map(of).chain(unfinished).collect()
+        });
+        let silent =
+            silent.iter().map(|(of, unfinished, how)| self.unfinished((t, how), *of, unfinished));
+        waited.chain(silent).collect()
     }
 
     /// Requests that another host has not answered, or that were put off, until something has ended them.
-    fn unfinished(&self, t: u64, how: &str, unfinished: Unfinished) -> Problem {
-        let Unfinished { qp, process, wr_id, since, count, is_remote } = unfinished;
+    fn unfinished(
+        &self,
+        (t, how): (u64, &str),
+        (qp, process): (u32, u32),
+        unfinished: &Unfinished,
+    ) -> Problem {
+        let Unfinished { wr_id, since, count, is_remote, source } = unfinished;
         let who = self.who(process);
-        let waited = duration(t.saturating_sub(since));
+        let waited = duration(t.saturating_sub(*since));
         let behind = match count - 1 {
             0 => String::new(),
             others => format!(", with {others} behind it,"),
@@ -266,14 +257,14 @@ impl Explainer {
              {waited}, when {how}"
         );
         let about = About { qps: vec![qp], ..About::default() };
-        let source = self.sources.send(qp, wr_id);
-        Problem { about, source, ..Problem::new((since, process), what, why.into(), cause) }
+        let source = source.clone();
+        Problem { about, source, ..Problem::new((*since, process), what, why.into(), cause) }
     }
 
     /// Who waits for what, at a time.
     fn waits(&self, qp: u32, stalled: &Stalled, waits: &str, t: u64) -> Problem {
         let Stalled { wr_id, process, since, .. } = stalled;
-        let peer = self.known.peer(qp);
+        let peer = self.run.peer(qp);
         let peer = peer.map_or(String::new(), |peer| format!(", connected to qp {peer},"));
         let who = self.who(*process);
         let what =
@@ -284,22 +275,27 @@ impl Explainer {
             why += &format!("; at last, for {}: {}", duration(lasted), sentence(last));
         }
         let about = About { qps: vec![qp], ..About::default() };
-        let source = self.sources.send(qp, *wr_id);
+        let source = stalled.source.clone();
         Problem { about, source, ..Problem::new((*since, *process), what, why, cause) }
     }
 
     /// The check that has failed for a work request of a queue pair, and what usually causes it.
     fn explain(&self, reason: &Cause, subject: Side, at: (u32, u64)) -> (String, &'static str) {
+        let (qp, t) = at;
         let (evidence, cause) = match subject {
-            Side::Requester => self.known.evidence(at, reason, |process| self.who(process)),
+            Side::Requester => Witness { run: &self.run, t }.evidence(qp, reason),
             Side::Responder => Default::default(),
         };
         let counts = match reason {
-            Cause::ReceiverNotReady { .. } if subject == Side::Requester => self.hangs.counts(at.0),
+            Cause::ReceiverNotReady { .. } if subject == Side::Requester => self.at(t).counts(qp),
             _ => String::new(),
         };
         let why = format!("{}: {}{evidence}{counts}", side(reason, subject), sentence(reason));
         (why, cause.unwrap_or_else(|| usual_cause(reason)))
+    }
+
+    fn at(&self, t: u64) -> Moment<'_> {
+        Moment { run: &self.run, t, is_now: false }
     }
 
     /// A send that its own program has flushed.
@@ -328,9 +324,7 @@ impl Explainer {
         let mut why = reason.map_or_else(unknown, |reason| reason.to_string());
         why += &compared(values, Value::to_string);
         if call.name == "ibv_post_send" && number == ErrorNumber::ENOMEM {
-            let who = |process: u32| named(&self.processes, process);
-            let around = Around { t: entry.t, who: &who, stalled: &self.stalled, is_live: false };
-            why += &self.hangs.full(&call.args, &around);
+            why += &self.at(entry.t).full(&call.args);
         }
         Some(self.of(entry, what, why, cause))
     }
@@ -358,7 +352,6 @@ impl Explainer {
 
     fn executed(&mut self, entry: &Entry, executed: &Executed) -> Option<Problem> {
         let Executed { qp, wr_id, .. } = *executed;
-        self.stalled.remove(&qp);
         if executed.status == WcStatus::SUCCESS {
             let reason = executed.reason.as_ref()?;
             let what = format!("the datagram wr_id={wr_id:#x} of qp {qp} is sent, and dropped");
@@ -367,7 +360,6 @@ impl Explainer {
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
         self.failed.insert((qp, wr_id));
-        self.known.failed(qp, entry.process);
         let what = format!(
             "the work request wr_id={wr_id:#x} ({}) of qp {qp} fails with {}",
             executed.opcode, executed.status
@@ -376,12 +368,17 @@ impl Explainer {
             Some(reason) => self.explain(reason, Side::Requester, (qp, entry.t)),
             None => unexplained(executed.status),
         };
-        let qps = [Some(qp), self.known.peer(qp)].into_iter().flatten().collect();
+        let qps = [Some(qp), self.run.peer(qp)].into_iter().flatten().collect();
         let about = About { qps, role: Role::Cause, cq: None };
         Some(Problem { about, ..self.of(entry, what, why, cause) })
     }
 
-    fn completion(&mut self, entry: &Entry, completion: &Completion) -> Option<Problem> {
+    fn completion(
+        &mut self,
+        entry: &Entry,
+        completion: &Completion,
+        effect: &Effect,
+    ) -> Option<Problem> {
         let Completion { qp, wr_id, cq, .. } = *completion;
         if completion.lost {
             let what = format!("a completion of qp {qp} is lost");
@@ -395,9 +392,11 @@ impl Explainer {
         }
         let qps = vec![qp];
         if completion.status == WcStatus::WR_FLUSH_ERR {
-            let is_send = self.known.flushes(qp, wr_id);
-            // Receives are flushed when the program ends a connection.
-            if let Some(how) = self.known.shut(qp, entry.t) {
+            // Receives are flushed when the program ends a connection; what another host has got is told by its
+            // acknowledgements.
+            if let Some(how) = (Witness { run: &self.run, t: entry.t }).shut(qp) {
+                let is_remote = self.run.qps.get(&qp).is_some_and(|qp| qp.has_packets);
+                let is_send = effect.flushes_send && !is_remote;
                 return is_send.then(|| self.flushed(entry, completion, how));
             }
             let what = format!("a work request of qp {qp} is flushed (wr_id={wr_id:#x})");
@@ -406,7 +405,6 @@ impl Explainer {
             let about = About { qps, role: Role::Consequence, cq: Some(cq) };
             return Some(Problem { about, ..self.of(entry, what, why, cause) });
         }
-        self.known.failed(qp, entry.process);
         let what = format!(
             "the work request wr_id={wr_id:#x} of qp {qp} completes with {}",
             completion.status
@@ -419,19 +417,6 @@ impl Explainer {
         let about = About { qps, role: Role::Cause, cq: None };
         Some(Problem { about, ..self.of(entry, what, why, cause) })
     }
-}
-
-/// A process by what is known of it.
-fn named(processes: &HashMap<u32, String>, process: u32) -> String {
-    processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
-}
-
-/// A thread that is blocked.
-fn blocked(who: &dyn Fn(u32) -> String, hang: Hang, (t, when): (u64, &str)) -> Problem {
-    let Hang { process, since, what, why, cause, source } = hang;
-    let waited = duration(t.saturating_sub(since));
-    let what = format!("{}: a thread {what}, for {waited}, {when}", who(process));
-    Problem { source, is_hang: true, ..Problem::new((since, process), what, why, cause) }
 }
 
 fn unexplained(status: WcStatus) -> (String, &'static str) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::problem::{About, Problem, Role};
-use super::stalled::STALL_NS;
+use crate::model::STALL_NS;
 
 /// What follows from a cause may be traced before it, by so many nanoseconds: who fails the peer's
 /// queue pair does so before its own.

@@ -6,7 +6,7 @@ use soft_hca_verbs::{ErrorNumber, EventType, Refusal, WcStatus};
 
 /// Whose memory or queue pair a check is about, as the `subject` sees it, whose work request it is:
 /// a send's requester, or for a receive the responder.
-pub(super) fn side(reason: &Cause, subject: Side) -> &'static str {
+pub(crate) fn side(reason: &Cause, subject: Side) -> &'static str {
     let Some(side) = reason.side() else { return "on this side" };
     // The key of a window is not always that of memory.
     let memory = reason.memory().filter(|_| !matches!(reason, Cause::Window { .. }));
@@ -57,7 +57,7 @@ fn lost(why: &Lost) -> &'static str {
     }
 }
 
-pub(super) fn usual_cause(reason: &Cause) -> &'static str {
+pub(crate) fn usual_cause(reason: &Cause) -> &'static str {
     match reason {
         Cause::Key { memory: MemoryRole::Remote, key: 0, .. } => {
             "the rkey was never set, or is that of a region without any IBV_ACCESS_REMOTE_... right: \
@@ -147,7 +147,7 @@ pub(super) fn usual_cause(reason: &Cause) -> &'static str {
 }
 
 /// What a status means of which no more is known.
-pub(super) fn status_meaning(status: WcStatus) -> &'static str {
+pub(crate) fn status_meaning(status: WcStatus) -> &'static str {
     match status {
         WcStatus::WR_FLUSH_ERR => "the queue pair was in the error state already",
         WcStatus::REM_ACCESS_ERR => "the peer's memory does not allow it",
@@ -205,7 +205,7 @@ fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
 }
 
 /// The usual cause for a call's error, of a check if that is known.
-pub(super) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal>) -> &'static str {
+pub(crate) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal>) -> &'static str {
     if let Some(cause) = refusal.and_then(refusal_cause) {
         return cause;
     }
@@ -250,7 +250,7 @@ fn error_cause(error: ErrorNumber) -> &'static str {
 }
 
 /// What an asynchronous event tells of that is a failure.
-pub(super) fn asynchronous(event: EventType) -> Option<&'static str> {
+pub(crate) fn asynchronous(event: EventType) -> Option<&'static str> {
     Some(match event {
         EventType::CQ_ERR => "completions were lost, for their queue was full",
         EventType::QP_FATAL => "the queue pair has failed",

@@ -8,40 +8,57 @@ use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
 /// A process and its thread.
-pub(super) type Thread = (u32, u32);
+pub type Thread = (u32, u32);
 
 /// What a thread does that may never end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub enum Doing {
     /// It waits for an event at a channel with this descriptor.
-    Waits { on: Channel, fd: u32 },
+    Waits {
+        /// The kind of the channel.
+        on: Channel,
+        /// Its descriptor.
+        fd: u32,
+    },
     /// It polls a completion queue that is empty.
-    Polls { cq: u32, times: u64 },
+    Polls {
+        /// The completion queue.
+        cq: u32,
+        /// How often.
+        times: u64,
+    },
     /// It destroys an object of which the program has so many events that it has not acknowledged.
-    Destroys { call: String, object: Name, events: u32 },
+    Destroys {
+        /// The function.
+        call: String,
+        /// The object.
+        object: Name,
+        /// Events that are not acknowledged.
+        events: u32,
+    },
 }
 
 /// A thread that is blocked.
 #[derive(Clone, Debug)]
-pub(super) struct Blocked {
-    pub(super) doing: Doing,
-    pub(super) since: u64,
-    /// It was told of.
-    pub(super) is_told: bool,
+pub struct Blocked {
+    /// The call.
+    pub doing: Doing,
+    /// Since when.
+    pub since: u64,
     /// Where in its program it is.
-    pub(super) source: Option<Arc<Place>>,
+    pub source: Option<Arc<Place>>,
 }
 
 /// All threads that are blocked, those of processes that have ended as they were then.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub struct Threads {
     blocked: BTreeMap<Thread, Blocked>,
     /// All that have done something.
     seen: BTreeSet<Thread>,
 }
 
 /// The function of rdma-core that waits at a channel.
-pub(super) fn function(on: Channel) -> &'static str {
+pub fn function(on: Channel) -> &'static str {
     match on {
         Channel::Completion => "ibv_get_cq_event",
         Channel::Connection => "rdma_get_cm_event",
@@ -51,7 +68,7 @@ pub(super) fn function(on: Channel) -> &'static str {
 
 impl Doing {
     /// In words that follow the process's name.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Waits { on, fd } => format!("waits in {} (channel {fd})", function(*on)),
             Self::Polls { cq, times } => format!("polls cq {cq} in vain, {times} times"),
@@ -64,7 +81,7 @@ impl Doing {
 
 impl Threads {
     /// Another entry.
-    pub(super) fn entry(&mut self, entry: &Entry) {
+    pub fn entry(&mut self, entry: &Entry) {
         let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return };
         let (t, key) = (entry.t, (entry.process, thread));
         let source = entry.site.as_ref().and_then(|site| site.place.clone());
@@ -91,7 +108,7 @@ impl Threads {
                 return;
             }
         };
-        self.blocked.insert(key, Blocked { doing, since: t, is_told: false, source });
+        self.blocked.insert(key, Blocked { doing, since: t, source });
     }
 
     fn polls(
@@ -107,35 +124,28 @@ impl Threads {
             Some(Doing::Polls { .. }) => {}
             _ => {
                 let doing = Doing::Polls { cq, times: more };
-                self.blocked.insert(key, Blocked { doing, since: first, is_told: false, source });
+                self.blocked.insert(key, Blocked { doing, since: first, source });
             }
         }
     }
 
     /// Those that are blocked.
-    pub(super) fn all(&self) -> impl Iterator<Item = (Thread, &Blocked)> {
+    pub fn all(&self) -> impl Iterator<Item = (Thread, &Blocked)> {
         self.blocked.iter().map(|(thread, blocked)| (*thread, blocked))
     }
 
     /// Those of a process.
-    pub(super) fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Blocked)> {
+    pub fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Blocked)> {
         let all = self.blocked.range((process, 0)..=(process, u32::MAX));
         all.map(|((_, thread), blocked)| (*thread, blocked))
     }
 
     /// A thread of a process all of whose threads, as far as they were seen, have been blocked since a time.
-    pub(super) fn blocked_since(&self, process: u32, t: u64) -> Option<&Blocked> {
+    pub fn blocked_since(&self, process: u32, t: u64) -> Option<&Blocked> {
         let mut seen = self.seen.range((process, 0)..=(process, u32::MAX));
         let is_blocked =
             |thread: &Thread| self.blocked.get(thread).is_some_and(|blocked| blocked.since <= t);
         let are_all = seen.all(is_blocked);
         self.of(process).map(|(_, blocked)| blocked).find(|_| are_all)
-    }
-
-    /// A thread was told of.
-    pub(super) fn told(&mut self, thread: Thread) {
-        if let Some(blocked) = self.blocked.get_mut(&thread) {
-            blocked.is_told = true;
-        }
     }
 }

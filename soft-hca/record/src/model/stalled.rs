@@ -1,31 +1,42 @@
 //! Requests that wait, and their reasons.
 
 use std::mem;
+use std::sync::Arc;
 
 use soft_hca_verbs::cause::{Cause, Peer};
 
+use crate::place::Place;
+
 /// The least time, in nanoseconds, after which a wait is reported: programs that keep up wait now and then.
-pub(super) const STALL_NS: u64 = 1_000_000_000;
+pub const STALL_NS: u64 = 1_000_000_000;
 
 /// A request that waits, at the head of its queue pair's send queue.
-#[derive(Debug)]
-pub(super) struct Stalled {
-    pub(super) wr_id: u64,
-    pub(super) process: u32,
-    pub(super) since: u64,
+#[derive(Clone, Debug)]
+pub struct Stalled {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// Where it was posted, if that is known.
+    pub source: Option<Arc<Place>>,
+    /// Its process.
+    pub process: u32,
+    /// Since when it waits.
+    pub since: u64,
     /// The reason why it waits, and the time since which it does.
     reason: (Cause, u64),
     /// The reason that has lasted longest before, and its nanoseconds.
     before: Option<(Cause, u64)>,
-    /// Whether the wait was reported.
-    pub(super) is_told: bool,
 }
 
 impl Stalled {
     /// A request that begins to wait at a time.
-    pub(super) fn new(wr_id: u64, process: u32, t: u64, reason: &Cause) -> Self {
+    pub(super) fn new(
+        (wr_id, source): (u64, Option<Arc<Place>>),
+        process: u32,
+        t: u64,
+        reason: &Cause,
+    ) -> Self {
         let reason = (*reason, t);
-        Self { wr_id, process, since: t, reason, before: None, is_told: false }
+        Self { wr_id, source, process, since: t, reason, before: None }
     }
 
     /// Takes note of another reason at a time, such as a peer that posts no receive, and then ends.
@@ -42,7 +53,7 @@ impl Stalled {
     }
 
     /// Whether it has waited for a moment only, and for memory that cannot be reached.
-    pub(super) fn is_out_of_reach(&self, t: u64) -> bool {
+    pub fn is_out_of_reach(&self, t: u64) -> bool {
         let (reason, _) = self.reason_at(t);
         let is_unreachable = matches!(reason, Cause::NoResponse { peer: Peer::Unreachable, .. });
         is_unreachable && t.saturating_sub(self.since) < STALL_NS
@@ -50,7 +61,7 @@ impl Stalled {
 
     /// The reason at a time: the one that has lasted longest, and the last one, with its nanoseconds, if that is
     /// another.
-    pub(super) fn reason_at(&self, t: u64) -> (&Cause, Option<(&Cause, u64)>) {
+    pub fn reason_at(&self, t: u64) -> (&Cause, Option<(&Cause, u64)>) {
         let (last, since) = &self.reason;
         let lasted = t.saturating_sub(*since);
         match &self.before {

@@ -1,57 +1,46 @@
 //! Why an event channel of the connection manager gives no event.
 
-use super::ids::{Id, Key};
-use super::observed::{Around, Hangs, Verdict};
-use super::threads::Doing;
+use super::{Moment, Verdict};
 use crate::entry::Channel;
+use crate::model::{Doing, Id, Key};
 
-impl Hangs {
+impl Moment<'_> {
     /// Why the event channel with a descriptor gives no event to a process that waits there.
-    pub(super) fn no_connection_event(
-        &self,
-        (process, fd): (u32, u32),
-        since: u64,
-        around: &Around<'_>,
-    ) -> Verdict {
-        let ids: Vec<_> = self.ids.of(process).collect();
+    pub(super) fn no_connection_event(&self, (process, fd): (u32, u32), since: u64) -> Verdict {
+        let ids: Vec<_> = self.run.ids.of(process).collect();
         if ids.iter().all(|(_, id)| id.channel != Some(fd)) {
-            let elsewhere = self.elsewhere((process, fd), around);
-            return elsewhere.or_else(|| self.unused((process, fd), &ids, around));
+            let elsewhere = self.elsewhere((process, fd));
+            return elsewhere.or_else(|| self.unused((process, fd), &ids));
         }
         let mine = ids.iter().filter(|(_, id)| id.channel == Some(fd));
         let asking = mine.filter(|(_, id)| id.asked.is_some_and(|(_, t)| t <= since));
         for (number, id) in asking {
             let (call, t) = id.asked?;
             let verdict = match call {
-                "rdma_connect" => self.not_accepted((process, *number), id, around),
-                "rdma_accept" => self.not_established(id, around),
-                "rdma_disconnect" => self.not_disconnected(id, around),
+                "rdma_connect" => self.not_accepted((process, *number), id),
+                "rdma_accept" => self.not_established(id),
+                "rdma_disconnect" => self.not_disconnected(id),
                 _ => None,
             };
             if let Some((why, cause)) = verdict {
-                let why = format!("{call} of id {number} was called {}; {why}", around.ago(t));
+                let why = format!("{call} of id {number} was called {}; {why}", self.ago(t));
                 return Some((why, cause));
             }
         }
-        self.elsewhere((process, fd), around).or_else(|| self.all_over((process, fd), &ids, around))
+        self.elsewhere((process, fd)).or_else(|| self.all_over((process, fd), &ids))
     }
 
     /// A wait at a channel that no id uses, and that gives no event.
-    fn unused(
-        &self,
-        (process, fd): (u32, u32),
-        ids: &[(u32, &Id)],
-        around: &Around<'_>,
-    ) -> Verdict {
+    fn unused(&self, (process, fd): (u32, u32), ids: &[(u32, &Id)]) -> Verdict {
         // Ids that are older than the record are not known, and another thread may create some.
         if ids.iter().any(|(_, id)| id.channel.is_none()) {
             return None;
         }
-        self.idle(process, around)?;
-        let why = match (self.ids.last_at((process, fd)), ids.first()) {
+        self.idle(process)?;
+        let why = match (self.run.ids.last_at((process, fd)), ids.first()) {
             (Some((last, t)), _) => format!(
                 "no id uses this event channel: id {last}, the last one, was destroyed {}",
-                around.ago(t)
+                self.ago(t)
             ),
             (None, Some((number, Id { channel: Some(channel), .. }))) => format!(
                 "no id uses this event channel: id {number} has event channel {channel}, and nothing \
@@ -65,14 +54,9 @@ impl Hangs {
     }
 
     /// A wait for ids that get no event: they were told of their end, or have asked for nothing.
-    fn all_over(
-        &self,
-        (process, fd): (u32, u32),
-        ids: &[(u32, &Id)],
-        around: &Around<'_>,
-    ) -> Verdict {
+    fn all_over(&self, (process, fd): (u32, u32), ids: &[(u32, &Id)]) -> Verdict {
         // Another thread may ask for something.
-        self.idle(process, around)?;
+        self.idle(process)?;
         let mine: Vec<_> = ids.iter().filter(|(_, id)| id.channel == Some(fd)).collect();
         if !mine.iter().all(|(_, id)| id.gets_nothing()) {
             return None;
@@ -82,7 +66,7 @@ impl Hangs {
         let (event, t, _) = id.events.last()?;
         let why = format!(
             "{event} of id {number} was taken {}, and nothing was called since that leads to another event",
-            around.ago(*t)
+            self.ago(*t)
         );
         let cause = match id.is_over {
             true => {
@@ -95,19 +79,19 @@ impl Hangs {
     }
 
     /// An event that goes to another channel, where nobody waits.
-    fn elsewhere(&self, (process, fd): (u32, u32), around: &Around<'_>) -> Verdict {
+    fn elsewhere(&self, (process, fd): (u32, u32)) -> Verdict {
         let waits_at = |channel: u32| {
             let at = Doing::Waits { on: Channel::Connection, fd: channel };
-            self.threads.of(process).any(|(_, blocked)| blocked.doing == at)
+            self.run.threads.of(process).any(|(_, blocked)| blocked.doing == at)
         };
         let is_lost = |id: &Id| id.channel.is_some_and(|at| at != fd && !waits_at(at));
         let (number, id) =
-            self.ids.of(process).find(|(_, id)| id.asked.is_some() && is_lost(id))?;
+            self.run.ids.of(process).find(|(_, id)| id.asked.is_some() && is_lost(id))?;
         let (call, t) = id.asked?;
         let why = format!(
             "{call} of id {number} was called {}, and its event goes to event channel {}, where nobody \
              waits",
-            around.ago(t),
+            self.ago(t),
             id.channel?
         );
         let cause = "rdma_create_id was given another channel than the one that is read, or \
@@ -115,40 +99,37 @@ impl Hangs {
         Some((why, cause))
     }
 
-    fn not_accepted(&self, _key: Key, id: &Id, around: &Around<'_>) -> Verdict {
-        let request = id.qp.and_then(|qp| self.ids.request_of(qp));
+    fn not_accepted(&self, _key: Key, id: &Id) -> Verdict {
+        let request = id.qp.and_then(|qp| self.run.ids.request_of(qp));
         if let Some(((process, number), request)) = request {
             let (_, taken) = request.request?;
             if request.is_answered {
                 return None;
             }
-            let name = (around.who)(process);
+            let name = self.run.name(process);
             let why = format!(
                 "{name} has taken the request {} (id {number}), and has called neither rdma_accept nor \
                  rdma_reject",
-                around.ago(taken)
+                self.ago(taken)
             );
             return Some((why, "the server forgets to answer, or waits for something else first"));
         }
-        let mut listeners = self
-            .ids
-            .all
-            .iter()
-            .filter(|((process, _), id)| id.listens && self.lives(*process, around.t));
+        let mut listeners =
+            self.run.ids.all.iter().filter(|((process, _), id)| id.listens && self.lives(*process));
         let ((process, number), listener) = listeners.next()?;
         if listeners.next().is_some() {
             return None;
         }
-        let waits = self.threads.of(*process).any(|(_, blocked)| match blocked.doing {
+        let waits = self.run.threads.of(*process).any(|(_, blocked)| match blocked.doing {
             Doing::Waits { on: Channel::Connection, fd } => Some(fd) == listener.channel,
             _ => false,
         });
         if waits {
             return None;
         }
-        let name = (around.who)(*process);
+        let name = self.run.name(*process);
         let last = match listener.events.last() {
-            Some((_, t, _)) => format!("has taken its last one {}", around.ago(*t)),
+            Some((_, t, _)) => format!("has taken its last one {}", self.ago(*t)),
             None => "has taken none yet".into(),
         };
         let why = format!(
@@ -158,31 +139,29 @@ impl Hangs {
         Some((why, "the server does not call rdma_get_cm_event for its listening id"))
     }
 
-    fn not_established(&self, id: &Id, around: &Around<'_>) -> Verdict {
-        let ((process, number), other) = self.ids.other_end(id)?;
-        if !self.lives(process, around.t)
-            || other.asked.is_none_or(|(call, _)| call != "rdma_connect")
-        {
+    fn not_established(&self, id: &Id) -> Verdict {
+        let ((process, number), other) = self.run.ids.other_end(id)?;
+        if !self.lives(process) || other.asked.is_none_or(|(call, _)| call != "rdma_connect") {
             return None;
         }
         let why = format!(
             "{} has not taken the answer from the event channel of its id {number}",
-            (around.who)(process)
+            self.run.name(process)
         );
         Some((why, "who connects has to call rdma_get_cm_event, which completes the connection"))
     }
 
-    fn not_disconnected(&self, id: &Id, around: &Around<'_>) -> Verdict {
-        let ((process, number), other) = self.ids.other_end(id)?;
-        if !self.lives(process, around.t) || other.has_disconnected {
+    fn not_disconnected(&self, id: &Id) -> Verdict {
+        let ((process, number), other) = self.run.ids.other_end(id)?;
+        if !self.lives(process) || other.has_disconnected {
             return None;
         }
-        let name = (around.who)(process);
+        let name = self.run.name(process);
         let why = match other.disconnected {
             Some(t) => format!(
                 "{name} has taken RDMA_CM_EVENT_DISCONNECTED of its id {number} {}, and has called \
                  neither rdma_disconnect nor rdma_destroy_id",
-                around.ago(t)
+                self.ago(t)
             ),
             None => format!(
                 "{name} has not taken RDMA_CM_EVENT_DISCONNECTED from the event channel of its id \

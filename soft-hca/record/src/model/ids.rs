@@ -10,46 +10,49 @@ use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::value::{Name, Named};
 
 /// Process and number.
-pub(super) type Key = (u32, u32);
+pub type Key = (u32, u32);
 
 /// An id.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Id {
+pub struct Id {
     /// Descriptor of its event channel.
-    pub(super) channel: Option<u32>,
-    pub(super) listens: bool,
+    pub channel: Option<u32>,
+    /// `rdma_listen` was called.
+    pub listens: bool,
     /// What was called last whose event has not been taken, and when.
-    pub(super) asked: Option<(&'static str, u64)>,
+    pub asked: Option<(&'static str, u64)>,
     /// The queue pair that it connects.
-    pub(super) qp: Option<u32>,
+    pub qp: Option<u32>,
     /// Of a request that was taken: the peer's queue pair, and when.
-    pub(super) request: Option<(u32, u64)>,
+    pub request: Option<(u32, u64)>,
     /// It was accepted or rejected.
-    pub(super) is_answered: bool,
+    pub is_answered: bool,
     /// When it was told that the peer has disconnected.
-    pub(super) disconnected: Option<u64>,
-    pub(super) has_disconnected: bool,
+    pub disconnected: Option<u64>,
+    /// `rdma_disconnect` was called.
+    pub has_disconnected: bool,
     /// An event has told of its connection or membership, whose end another event will tell.
     is_established: bool,
     /// An event has told that there will be no connection or membership.
-    pub(super) is_over: bool,
+    pub is_over: bool,
     /// Events that were taken: name, time and thread.
-    pub(super) events: Vec<(CmEvent, u64, u32)>,
+    pub events: Vec<(CmEvent, u64, u32)>,
 }
 
 /// What is known of ids from the entries so far.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
-    pub(super) all: BTreeMap<Key, Id>,
+pub struct Ids {
+    /// Those that are there.
+    pub all: BTreeMap<Key, Id>,
     /// Those that were destroyed last, with the events that were taken of them.
-    pub(super) destroyed: BTreeMap<Key, Id>,
+    pub destroyed: BTreeMap<Key, Id>,
     /// The last id of an event channel that was destroyed, and the time.
     last: BTreeMap<(u32, u32), (u32, u64)>,
 }
 
 impl Id {
     /// Whether it gets no event before the program calls something for it.
-    pub(super) fn gets_nothing(&self) -> bool {
+    pub fn gets_nothing(&self) -> bool {
         let may_get = self.listens || self.asked.is_some() || self.request.is_some();
         !may_get && (self.is_over || !self.is_established)
     }
@@ -81,7 +84,7 @@ const ASKING: [&str; 6] = [
 
 impl Ids {
     /// Another entry.
-    pub(super) fn entry(&mut self, entry: &Entry) {
+    pub fn entry(&mut self, entry: &Entry) {
         match &entry.what {
             What::Call(call) => self.call(entry, call),
             What::ConnectionEvent(event) => self.event(entry, event),
@@ -154,24 +157,29 @@ impl Ids {
         }
     }
 
+    /// The id that arguments of a process name.
+    pub(super) fn get(&self, process: u32, args: &[Named]) -> Option<&Id> {
+        self.all.get(&(process, id(args)?))
+    }
+
     /// The id that was destroyed last of those that used an event channel.
-    pub(super) fn last_at(&self, channel: (u32, u32)) -> Option<(u32, u64)> {
+    pub fn last_at(&self, channel: (u32, u32)) -> Option<(u32, u64)> {
         self.last.get(&channel).copied()
     }
 
     /// The ids of a process.
-    pub(super) fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Id)> {
+    pub fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Id)> {
         self.all.range((process, 0)..=(process, u32::MAX)).map(|((_, number), id)| (*number, id))
     }
 
     /// The request that has come of the `rdma_connect` with a queue pair.
-    pub(super) fn request_of(&self, qp: u32) -> Option<(Key, &Id)> {
+    pub fn request_of(&self, qp: u32) -> Option<(Key, &Id)> {
         let is_its = |(_, id): &(&Key, &Id)| id.request.is_some_and(|(from, _)| from == qp);
         self.all.iter().rev().find(is_its).map(|(key, id)| (*key, id))
     }
 
     /// The other end of an id.
-    pub(super) fn other_end(&self, id: &Id) -> Option<(Key, &Id)> {
+    pub fn other_end(&self, id: &Id) -> Option<(Key, &Id)> {
         match id.request {
             Some((from, _)) => {
                 let mut all = self.all.iter();

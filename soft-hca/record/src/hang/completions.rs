@@ -1,0 +1,263 @@
+//! Why nothing completes in a completion queue.
+
+use soft_hca_verbs::cause::Side;
+
+use super::{HANG_NS, Moment, Verdict, times};
+use crate::arguments::qp;
+use crate::cause::sentence;
+use crate::entry::Channel;
+use crate::model::{Armed, Blocked, CompletionQueue, Doing, End, QueuePair};
+use crate::time::duration;
+use crate::usual::{side, usual_cause};
+use crate::value::Named;
+
+const STALLED: &str =
+    "the peer is on another host, has ended, or has its hands full: see its record";
+const UNPOSTED: &str = "the request was never posted, or its completion was taken already";
+const UNSIGNALED: &str = "sq_sig_all is 0, and no request asks for a completion: set IBV_SEND_SIGNALED at those \
+                          that are waited for";
+const ELSEWHERE: &str = "the program polls another queue than its requests complete to";
+const PEER_ENDED: &str = "nobody tells this side of the peer's end: use the connection manager's \
+                          RDMA_CM_EVENT_DISCONNECTED, or a send of one's own";
+const BOTH: &str = "both sides wait for the other's message: one has to send first, or an answer is \
+                    missing";
+
+/// What usually causes that a queue pair's send waits.
+fn cause_of(qp: &QueuePair, t: u64) -> &'static str {
+    qp.stalled.as_ref().map_or(STALLED, |stalled| usual_cause(stalled.reason_at(t).0))
+}
+
+impl Moment<'_> {
+    /// How many receives were posted for the peer of a queue pair, how many messages have taken one, and how
+    /// many sends wait for more.
+    pub fn counts(&self, number: u32) -> String {
+        let Some(pair) = self.run.qp(number) else { return String::new() };
+        let peer = pair.peer.filter(|peer| self.run.qp(*peer).is_some());
+        let receives = peer.and_then(|peer| self.run.receives_of(peer));
+        let Some(receives) = receives.filter(|_| pair.sends.pending().len() > 0) else {
+            return String::new();
+        };
+        let posted = times(receives.posted, "receive was", "receives were");
+        let messages = times(receives.taken, "message has", "messages have");
+        let sends = times(pair.sends.pending().len() as u64, "send waits", "sends wait");
+        format!("; {posted} posted there, {messages} taken one, and {sends}")
+    }
+
+    /// What keeps the send queue of the queue pair full that a call is about.
+    pub fn full(&self, args: &[Named]) -> String {
+        let number = qp(args, "qp");
+        let pair = number.and_then(|number| Some((number, self.run.qp(number)?)));
+        let waits = pair.and_then(|pair| self.pending(pair));
+        waits.map_or(String::new(), |waits| format!("; {waits}"))
+    }
+
+    /// Why a queue that is polled is empty.
+    pub(super) fn polls_in_vain(&self, cq: u32) -> Verdict {
+        let (why, cause) = self.nothing_comes(cq)?;
+        let is_idle = [UNPOSTED, UNSIGNALED].contains(&cause);
+        Some(match self.unpolled_elsewhere(cq).filter(|_| is_idle) {
+            Some(elsewhere) => (format!("{why}, and {elsewhere}"), ELSEWHERE),
+            None => (why, cause),
+        })
+    }
+
+    /// Queue pairs that report to a completion queue.
+    fn reporting(&self, cq: u32) -> impl Iterator<Item = (u32, &QueuePair)> {
+        let reports = move |pair: &&QueuePair| {
+            let is_destroyed = matches!(pair.end, Some((End::Destroyed, _)));
+            let both = [pair.send_cq, pair.recv_cq];
+            both.contains(&Some(cq)) && pair.is_whole && !is_destroyed
+        };
+        let pairs = self.run.qps.iter().map(|(number, pair)| (*number, pair));
+        pairs.filter(move |(_, pair)| reports(pair))
+    }
+
+    /// Why nothing completes in a queue that is empty.
+    pub(super) fn nothing_comes(&self, cq: u32) -> Verdict {
+        if !self.run.cqs.contains_key(&cq) {
+            return None;
+        }
+        let pairs: Vec<_> = self.reporting(cq).collect();
+        if pairs.is_empty() {
+            let why = format!("no queue pair reports to cq {cq}");
+            return Some((why, "the program waits at another queue than its queue pair's"));
+        }
+        let mut verdicts = Vec::new();
+        for pair in &pairs {
+            verdicts.push(self.nothing_completes(cq, *pair)?);
+        }
+        // What waits says more than what is idle.
+        let is_idle = |verdict: &(String, &str)| verdict.1 == UNPOSTED;
+        let at = verdicts.iter().position(|verdict| !is_idle(verdict)).unwrap_or(0);
+        Some(verdicts.swap_remove(at))
+    }
+
+    /// Why nothing of a queue pair completes in a queue.
+    fn nothing_completes(&self, cq: u32, (number, pair): (u32, &QueuePair)) -> Verdict {
+        let (sends, receives) = (pair.send_cq == Some(cq), pair.recv_cq == Some(cq));
+        if let Some(waits) = self.pending((number, pair)).filter(|_| sends) {
+            return Some((waits, cause_of(pair, self.t)));
+        }
+        if !self.sees_receives(pair) {
+            return None;
+        }
+        let posted = if receives { self.waiting_receives(number) } else { 0 };
+        if posted > 0 {
+            return self.no_message((number, pair), posted);
+        }
+        if sends && pair.sends.unsignaled > 0 {
+            let sends = times(pair.sends.unsignaled, "send of it is", "sends of it are");
+            let why = format!(
+                "qp {number} reports to cq {cq}; {sends} done without a completion: IBV_SEND_SIGNALED \
+                 was not set"
+            );
+            return Some((why, UNSIGNALED));
+        }
+        // Another thread may post something.
+        self.idle(pair.process)?;
+        let what = match (sends, receives) {
+            (true, true) => "no send and no receive",
+            (true, false) => "no send",
+            _ => "no receive",
+        };
+        Some((format!("qp {number}, which reports to cq {cq}, has {what} posted"), UNPOSTED))
+    }
+
+    /// Whether all receives of a queue pair were seen.
+    fn sees_receives(&self, pair: &QueuePair) -> bool {
+        pair.srq.is_none_or(|srq| self.run.srqs.get(&srq).is_some_and(|srq| srq.is_whole))
+    }
+
+    /// Receives that wait for a message to a queue pair.
+    fn waiting_receives(&self, number: u32) -> u64 {
+        self.run.receives_of(number).map_or(0, |receives| receives.waiting())
+    }
+
+    /// Another queue that a queue pair reports to which reports to this one, in which something has come a while ago,
+    /// and which was neither polled nor armed.
+    fn unpolled_elsewhere(&self, number: u32) -> Option<String> {
+        let others = self.reporting(number).flat_map(|(_, pair)| [pair.send_cq, pair.recv_cq]);
+        let mut others = others.flatten().filter(|other| *other != number);
+        let is_it = |cq: &CompletionQueue| {
+            let is_old = cq.last.is_none_or(|last| self.t.saturating_sub(last) >= HANG_NS);
+            cq.is_new() && matches!(cq.armed, Armed::Never | Armed::No) && is_old
+        };
+        others.find_map(|other| {
+            let cq = self.run.cqs.get(&other).filter(|cq| is_it(cq))?;
+            let completions = times(cq.waiting(), "completion", "completions");
+            Some(format!(
+                "reports to cq {other}, too, which has {completions} and was never polled"
+            ))
+        })
+    }
+
+    /// What a queue pair's oldest send waits for, if one does.
+    fn pending(&self, (number, pair): (u32, &QueuePair)) -> Option<String> {
+        let first = pair.sends.pending().next()?;
+        let behind = match pair.sends.pending().len() - 1 {
+            0 => String::new(),
+            more => format!(", with {more} behind it,"),
+        };
+        let reason = match &pair.stalled {
+            Some(stalled) => {
+                let reason = stalled.reason_at(self.t).0;
+                format!("waits: {}: {}", side(reason, Side::Requester), sentence(reason))
+            }
+            None => "is not done".into(),
+        };
+        let since = self.since(", posted ", first.t);
+        Some(format!(
+            "the send work request wr_id={:#x} of qp {number}{since}{behind} {reason}",
+            first.wr_id
+        ))
+    }
+
+    /// Why a queue pair that has receives gets no message.
+    fn no_message(&self, (number, pair): (u32, &QueuePair), posted: u64) -> Verdict {
+        let peer_number = pair.peer?;
+        let has = format!("qp {number} has {} posted", times(posted, "receive", "receives"));
+        let Some(peer) = self.run.qp(peer_number) else {
+            let why = format!("{has}, and its peer, qp {peer_number}, does not exist");
+            let cause = "the peer has ended or has destroyed its queue pair";
+            return (self.run.knows_all && !pair.has_packets && peer_number != 0)
+                .then_some((why, cause));
+        };
+        let name = self.run.name(peer.process);
+        if !self.lives(peer.process) {
+            let ended = self.run.processes.get(&peer.process).and_then(|process| process.ended);
+            let why = format!(
+                "{has}, and its peer, qp {peer_number} of {name}, has ended{}",
+                self.since(" ", ended)
+            );
+            return Some((why, PEER_ENDED));
+        }
+        if matches!(peer.end, Some((End::Destroyed, _))) {
+            let why = format!("{has}, and its peer {name} has destroyed qp {peer_number}");
+            return Some((why, PEER_ENDED));
+        }
+        if self.run.processes.get(&peer.process).is_some_and(|process| process.is_stopped) {
+            return Some((format!("{has}, and its peer {name} is stopped"), "see there"));
+        }
+        if peer.is_in_error {
+            let why =
+                format!("{has}, and its peer, qp {peer_number} of {name}, is in the error state");
+            return Some((
+                why,
+                "the peer's queue pair has failed, or its program ends the connection",
+            ));
+        }
+        if let Some(waits) = self.pending((peer_number, peer)) {
+            return Some((format!("{has}; {name}: {waits}"), cause_of(peer, self.t)));
+        }
+        // Of several threads the one that waits for the peer's queue pair.
+        let is_about_peer = |blocked: &&Blocked| match blocked.doing {
+            Doing::Polls { cq, .. } => peer.recv_cq == Some(cq),
+            Doing::Waits { on: Channel::Completion, fd } => {
+                let cq = peer.recv_cq.and_then(|cq| self.run.cqs.get(&cq));
+                cq.is_some_and(|cq| cq.channel == Some(fd))
+            }
+            _ => false,
+        };
+        let any = self.idle(peer.process)?;
+        let mut all = self.run.threads.of(peer.process).map(|(_, blocked)| blocked);
+        let about_peer = all.find(is_about_peer);
+        if let Some(unpolled) = self.unpolled_of(peer).filter(|_| about_peer.is_none()) {
+            let why = format!(
+                "{has}, and its peer {name} does not look at what it has got: {unpolled}; it {}, since {}",
+                any.doing.text(),
+                duration(self.t.saturating_sub(any.since)),
+            );
+            let cause = "the peer's thread waits for something else meanwhile: a loop that serves events must not \
+                         wait in its handlers";
+            return Some((why, cause));
+        }
+        let blocked = about_peer.unwrap_or(any);
+        let receives = times(self.waiting_receives(peer_number), "receive", "receives");
+        let sent = match peer.sends.posted {
+            0 => "it has posted no send".into(),
+            sends => format!(
+                "it has posted {}, the last {}, and all are done",
+                times(sends, "send", "sends"),
+                self.ago(peer.sends.last_posted)
+            ),
+        };
+        let why = format!(
+            "{has}, and its peer sends nothing: {name} {}, since {}; {sent}, and qp {peer_number} has \
+             {receives} posted",
+            blocked.doing.text(),
+            duration(self.t.saturating_sub(blocked.since)),
+        );
+        Some((why, BOTH))
+    }
+
+    /// Completions of a queue pair that its program has not polled.
+    fn unpolled_of(&self, pair: &QueuePair) -> Option<String> {
+        let both = [pair.recv_cq, pair.send_cq].into_iter().flatten();
+        let mut both = both.filter(|_| self.run.is_hooked(pair.process));
+        both.find_map(|number| {
+            let count = self.run.cqs.get(&number)?.waiting();
+            let completions = times(count, "completion", "completions");
+            (count > 0).then(|| format!("cq {number} has {completions} that nobody has polled"))
+        })
+    }
+}

@@ -28,7 +28,7 @@ impl Watcher {
     pub fn new(adapter: Option<String>, pkeys: u16) -> Self {
         let profile = adapter.as_deref().and_then(like::profile);
         let lacks_atomics = profile.is_some_and(|profile| !profile.has_atomics());
-        let checker = Checker::like(adapter).without_atomics(lacks_atomics).with_pkeys(pkeys);
+        let checker = Checker::like(adapter, lacks_atomics, pkeys);
         Self { checker, ..Self::default() }
     }
 

@@ -423,6 +423,16 @@ pub enum ReceiveQueue {
     Srq(u32),
 }
 
+/// Such as `qp 17`.
+impl fmt::Display for ReceiveQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Qp(number) => write!(f, "qp {number}"),
+            Self::Srq(number) => write!(f, "srq {number}"),
+        }
+    }
+}
+
 /// A receive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivePosted {

@@ -3,65 +3,32 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `rule` | the rules, why each matters, and what to do |
-//! | `found` | what one of them finds |
-//! | `objects` | what was created and is still there |
-//! | `events` | events that are not acknowledged |
-//! | `arming` | completion queues that are armed and not polled |
-//! | `limit` | limits of shared receive queues |
-//! | `path` | what both ends of a connection set alike |
-//! | `hook` | whose polls are on record |
-//! | `extended_polls` | completions that extended polls have given twice |
-//! | `fork` | what a child of `fork` does |
-//! | `queue_pair`, `memory` | a queue pair with its requests; the memory that they use |
-//! | `connection` | what comes too early in a connection |
-//! | `buffers` | who else writes to a process's memory |
-//! | `queues` | the rules about them |
-//! | `polled_memory` | who waits for RDMA writes by watching memory |
+//! | `rule` | the names of the rules |
+//! | `rules` | each rule: what it looks for, why it matters, and what to do |
+//! | `found` | what a rule sees, and what it finds |
 //! | [`report`] | findings as text, JSON and SARIF |
 
-mod arming;
-mod buffers;
-mod connection;
-mod events;
-mod extended_polls;
-mod fork;
 mod found;
-mod hook;
-mod limit;
-mod memory;
-mod objects;
-mod path;
-mod polled_memory;
-mod queue_pair;
-mod queues;
 pub mod report;
 mod rule;
+mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
-use soft_hca_verbs::Refusal;
 
-use crate::entry::{Call, Entry, Outcome, SendPosted, What};
+use crate::entry::Entry;
+use crate::model::Run;
 use crate::place::Place;
-use crate::text::short_name;
-use crate::value::{Named, Value};
-use arming::Arming;
-use connection::Connections;
-use events::Events;
-use extended_polls::ExtendedPolls;
-use found::{Found, done, source};
-use limit::Limits;
-use objects::Objects;
-use path::Paths;
-use polled_memory::PolledMemory;
-use queues::Queues;
+use found::{Found, Lookout, Scene};
 
 pub use rule::Rule;
+
+/// As much is remembered of a process whose polls are not on record.
+const REMEMBERED: usize = 1000;
 
 /// Something that a program should not do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -105,24 +72,19 @@ impl Finding {
 type Kind = (Rule, u32, String, String);
 
 /// Finds what is against the rules, entry after entry.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Checker {
-    programs: HashMap<u32, String>,
-    objects: Objects,
-    events: Events,
-    arming: Arming,
-    limits: Limits,
-    paths: Paths,
-    connections: Connections,
-    queues: Queues,
-    polled_memory: PolledMemory,
-    extended_polls: ExtendedPolls,
+    run: Run,
+    rules: Vec<Box<dyn Lookout>>,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
-    is_partial: bool,
-    /// The adapter whose limits the device has.
-    like: Option<String>,
-    /// It has no atomic operations.
-    lacks_atomics: bool,
+    /// Findings that count when the polls of their process are seen.
+    unseen: BTreeMap<u32, Vec<Found>>,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::of(1, None)
+    }
 }
 
 impl Checker {
@@ -131,63 +93,79 @@ impl Checker {
         Self::default()
     }
 
-    /// The same of a run whose device has the limits of this adapter: what it refuses is found, too.
-    pub fn like(adapter: Option<String>) -> Self {
-        Self { like: adapter, ..Self::default() }
+    /// The same of a run whose device has the limits of this adapter: what it refuses is found, too; and atomic
+    /// operations that are posted, if it has none. Its ports have P_Key tables of so many entries.
+    pub fn like(adapter: Option<String>, lacks_atomics: bool, pkeys: u16) -> Self {
+        Self::of(pkeys, adapter.map(|adapter| rules::refused::Refused { adapter, lacks_atomics }))
     }
 
-    /// The same of an adapter that has no atomic operations, where that is so: those that are posted are found.
-    pub fn without_atomics(self, lacks_atomics: bool) -> Self {
-        Self { lacks_atomics, ..self }
-    }
-
-    /// The same of a run whose ports have P_Key tables of so many entries, and not of one.
-    pub fn with_pkeys(mut self, pkeys: u16) -> Self {
-        self.queues.pkeys = pkeys;
-        self
+    fn of(pkeys: u16, refused: Option<rules::refused::Refused>) -> Self {
+        let entries = pkeys.max(1);
+        let mut all: Vec<Box<dyn Lookout>> = vec![
+            Box::new(rules::leaked::Leaked::default()),
+            Box::new(rules::receive_late::ReceiveLate),
+            Box::new(rules::state::State),
+            Box::new(rules::polled_memory::PolledMemory::default()),
+            Box::new(rules::srq_limit::SrqLimit::default()),
+            Box::new(rules::path_mtu::PathMtu),
+            Box::new(rules::polled_twice::PolledTwice::default()),
+            Box::new(rules::unacked::Unacked::default()),
+            Box::new(rules::arm_order::ArmOrder::default()),
+            Box::new(rules::fork::Fork),
+            Box::new(rules::inline_size::InlineSize),
+            Box::new(rules::sge_count::SgeCount),
+            Box::new(rules::after_error::AfterError),
+            Box::new(rules::overlap::Overlap),
+            Box::new(rules::unsignaled_run::UnsignaledRun),
+            Box::new(rules::queue_full::QueueFull),
+            Box::new(rules::read_depth::ReadDepth),
+            Box::new(rules::cq_full::CqFull),
+            Box::new(rules::buffer_early::BufferEarly),
+            Box::new(rules::receive_gone::ReceiveGone),
+            Box::new(rules::rkey_stale::RkeyStale),
+            Box::new(rules::pkey_index::PkeyIndex { entries }),
+            Box::new(rules::timers::Timers::default()),
+        ];
+        all.extend(refused.map(|refused| -> Box<dyn Lookout> { Box::new(refused) }));
+        let (run, findings, unseen) = (Run::default(), BTreeMap::new(), BTreeMap::new());
+        Self { run, rules: all, findings, unseen }
     }
 
     /// Another entry.
     pub fn entry(&mut self, entry: &Entry) {
-        match &entry.what {
-            What::ProcessBegan { pid, role, command, .. } => {
-                let program = format!("{}[{pid}]", short_name(*role, command));
-                self.programs.insert(entry.process, program);
-            }
-            // What is missing may have been what is needed.
-            What::Dropped { .. } => {
-                self.is_partial = true;
-                self.queues.forget();
-                self.arming.forget();
-            }
-            _ => {}
-        }
+        let effect = self.run.entry(entry);
+        let scene = Scene { entry, effect: &effect, run: &self.run };
         let mut found = Vec::new();
-        if !self.is_partial {
-            self.objects.entry(entry, &mut found);
-            self.connections.entry(entry, &mut found);
-            self.polled_memory.entry(entry, &mut found);
-            self.limits.entry(entry, &mut found);
-            self.paths.entry(entry, &mut found);
-            self.extended_polls.entry(entry, &mut found);
-        }
-        self.events.entry(entry, &mut found);
-        self.arming.entry(entry, &mut found);
-        found.extend(fork::found(entry));
-        self.queues.entry(entry, &mut found);
-        match (&self.like, &entry.what) {
-            (Some(adapter), What::Call(call)) => found.extend(refused(adapter, entry, call)),
-            (Some(adapter), What::SendPosted(posted)) if self.lacks_atomics => {
-                found.extend(no_atomic(adapter, entry, posted));
+        let is_partial = self.run.is_partial;
+        let asked = self.rules.iter_mut().filter(|rule| !(is_partial && rule.needs_all()));
+        asked.for_each(|rule| rule.entry(scene, &mut found));
+        self.sort(found);
+        self.seen(entry.process);
+    }
+
+    /// Findings that need the polls of their process count when these are seen.
+    fn sort(&mut self, found: Vec<Found>) {
+        let is_unseen = |one: &Found| one.needs_polls && !self.run.is_hooked(one.process);
+        let (unseen, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_unseen);
+        for one in unseen {
+            let known = self.unseen.entry(one.process).or_default();
+            if known.len() < REMEMBERED {
+                known.push(one);
             }
-            _ => {}
         }
         self.add(found);
     }
 
+    fn seen(&mut self, process: u32) {
+        if self.run.is_hooked(process) {
+            let found = self.unseen.remove(&process).unwrap_or_default();
+            self.add(found);
+        }
+    }
+
     fn add(&mut self, found: Vec<Found>) {
-        for Found { rule, process, place, what, t, source } in found {
-            let program = self.programs.get(&process).cloned().unwrap_or_default();
+        for Found { rule, process, place, what, t, source, .. } in found {
+            let program = self.run.name(process);
             let is_value = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
             let kind = what.split(' ').filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ");
             let at = source.as_ref().map(|source| source.to_string()).unwrap_or_default();
@@ -214,64 +192,19 @@ impl Checker {
 
     /// Programs, with their process ids, without the findings that need their polls, as these are not on record.
     pub fn unseen(&self) -> Vec<String> {
-        let programs = self.queues.unseen().into_iter();
-        programs.filter_map(|process| self.programs.get(&process).cloned()).collect()
+        self.unseen.keys().map(|process| self.run.name(*process)).collect()
     }
 
     /// All that was found, in the order of time.
     pub fn end(mut self) -> Vec<Finding> {
         let mut found = Vec::new();
-        self.queues.end(&mut found);
-        self.events.end(&mut found);
-        self.arming.end(&mut found);
-        if !self.is_partial {
-            self.limits.end(&mut found);
-            std::mem::take(&mut self.extended_polls).end(&mut found);
-        }
-        self.add(found);
+        let is_partial = self.run.is_partial;
+        let asked = self.rules.iter_mut().filter(|rule| !(is_partial && rule.needs_all()));
+        asked.for_each(|rule| rule.end(&self.run, &mut found));
+        self.sort(found);
         let findings = self.findings.into_values();
         let mut findings: Vec<Finding> = findings.map(|(finding, _)| finding).collect();
         findings.sort_by_key(|finding| finding.t);
         findings
     }
-}
-
-/// A call that was refused because the device has less than it asks for, or none of it.
-fn refused(adapter: &str, entry: &Entry, call: &Call) -> Option<Found> {
-    // Others of a call's limits are the specification's, or a port's.
-    let Outcome::Refused { error, reason: Some(Refusal::DeviceLimit(limit)), values } =
-        &call.result
-    else {
-        return None;
-    };
-    let number = |name: &str| {
-        values.iter().find_map(|Named(of, value)| match value {
-            Value::Number(number) if of == name => Some(*number),
-            _ => None,
-        })
-    };
-    let what = match (number("asked for"), number("limit")) {
-        (Some(asked), Some(most)) => format!("{error}: {limit}: {asked} of {most}"),
-        _ => format!("{error}: {limit}"),
-    };
-    Some(Found {
-        rule: Rule::Refused,
-        process: entry.process,
-        place: call.name.clone(),
-        what: format!("like {adapter}, {what}"),
-        t: entry.t,
-        source: source(entry),
-    })
-}
-
-/// An atomic operation that is posted to a device that has none.
-fn no_atomic(adapter: &str, entry: &Entry, posted: &SendPosted) -> Option<Found> {
-    posted.opcode.is_atomic().then(|| Found {
-        rule: Rule::Refused,
-        process: entry.process,
-        place: format!("qp {}", posted.qp),
-        what: format!("like {adapter}, the device has no atomic operations: {}", posted.opcode),
-        t: entry.t,
-        source: source(entry),
-    })
 }

@@ -1,7 +1,7 @@
 //! Runs for the rules, as far as `tests/check.rs` of the command line does not say it better.
 
 use serde_json::json;
-use soft_hca_verbs::DeviceLimit;
+use soft_hca_verbs::{DeviceLimit, Refusal};
 
 use super::*;
 use crate::testing::{CLIENT, Run, SERVER, begun};
@@ -41,7 +41,7 @@ fn an_index_into_the_table_of_p_keys() {
         let mut run = begun();
         let args = json!([["qp", {"qp": 17}], ["qp_state", "IBV_QPS_INIT"], ["pkey_index", index]]);
         run.call(SERVER, "ibv_modify_qp", args, json!([]));
-        let mut checker = Checker::new().with_pkeys(pkeys);
+        let mut checker = Checker::like(None, false, pkeys);
         run.entries().iter().for_each(|entry| checker.entry(entry));
         checker.end().iter().map(|found| found.rule).collect::<Vec<_>>()
     };
@@ -63,7 +63,7 @@ fn what_is_refused_is_the_adapters_if_it_has_such_a_limit() {
             "thread": 4720, "name": "ibv_modify_qp", "args": [], "duration": 1, "result": {"refused": refused},
         });
         run.put(1, SERVER, "call", call);
-        let mut checker = Checker::like(Some("mlx5".into()));
+        let mut checker = Checker::like(Some("mlx5".into()), false, 1);
         run.entries().iter().for_each(|entry| checker.entry(entry));
         let refused = checker.end().into_iter().filter(|found| found.rule == Rule::Refused);
         refused.map(|found| found.what).collect::<Vec<_>>()

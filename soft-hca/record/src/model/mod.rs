@@ -7,7 +7,7 @@
 //! | `send_queue`, `stalled` | send work requests from their post to the poll of their completion; why one waits |
 //! | `receives` | receives, of a queue pair or of a shared receive queue |
 //! | `completion_queue` | completion queues, their arming, and what was not polled |
-//! | `memory` | memory that posted receives may write to |
+//! | `memory`, `writes` | memory that posted receives may write to; what adapters have written to |
 //! | `regions` | memory regions and windows by their keys |
 //! | `ids` | ids of the connection manager |
 //!
@@ -23,6 +23,7 @@ mod regions;
 mod send_queue;
 mod stalled;
 mod threads;
+mod writes;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use regions::{Region, Regions};
 pub use send_queue::{Range, Send};
 pub use stalled::{STALL_NS, Stalled};
 pub use threads::{Blocked, Doing, Thread, Threads};
+pub use writes::{Writes, overlap};
 
 use crate::arguments::{self, cq, number, qp};
 use crate::entry::{
@@ -116,10 +118,12 @@ pub struct Effect {
     pub stopped: Vec<Stopped>,
     /// The completion is that of a send that was flushed.
     pub flushes_send: bool,
-    /// Completions that the poll has given.
-    pub polled: Vec<Unpolled>,
+    /// Sends whose slots the poll has freed, with their queue pairs.
+    pub freed: Vec<(u32, Send)>,
     /// The completion queue that was destroyed.
     pub destroyed: Option<(u32, CompletionQueue)>,
+    /// Bytes of the receive that another one has, too.
+    pub shared: Option<Range>,
     /// The region that was deregistered.
     pub deregistered: Option<Region>,
 }
@@ -184,6 +188,11 @@ impl Run {
         all.map(|(number, qp)| (*number, qp))
     }
 
+    /// A shared receive queue whose creation is on record.
+    pub fn srq(&self, number: u32) -> Option<&SharedReceiveQueue> {
+        self.srqs.get(&number).filter(|srq| srq.is_whole)
+    }
+
     /// The queue pair that another one is connected to.
     pub fn peer(&self, number: u32) -> Option<u32> {
         self.qps.get(&number)?.peer
@@ -220,7 +229,7 @@ impl Run {
             What::ProcessEnded { .. } => effect.stopped = self.process_ended(process, t),
             What::Call(call) => self.call(entry, call, &mut effect),
             What::SendPosted(posted) => self.send_posted(entry, posted),
-            What::ReceivePosted(posted) => self.receive_posted(entry, posted),
+            What::ReceivePosted(posted) => effect.shared = self.receive_posted(entry, posted),
             What::Stalled { reason: Cause::Held { .. }, .. } => {}
             What::Stalled { qp, wr_id, reason } => {
                 let qp = self.qp_mut(*qp, process);
@@ -230,11 +239,13 @@ impl Run {
                 drop(pending);
                 let stalled = qp.stalled.take().filter(|stalled| stalled.wr_id == *wr_id);
                 let new = || Stalled::new((*wr_id, source), process, t, reason);
-                qp.stalled.insert(stalled.unwrap_or_else(new)).becomes(t, reason);
+                let stalled = qp.stalled.insert(stalled.unwrap_or_else(new));
+                stalled.becomes(t, reason);
+                effect.source.clone_from(&stalled.source);
             }
-            What::Executed(executed) => effect.source = self.executed(process, executed),
+            What::Executed(executed) => effect.source = self.executed(entry, executed),
             What::Completion(completion) => self.completion(t, completion, &mut effect),
-            What::Polled(polled) => effect.polled = self.polled(entry, polled),
+            What::Polled(polled) => effect.freed = self.polled(entry, polled),
             What::Packet(Packet { qp: Some(qp), .. }) => {
                 self.qp_mut(*qp, process).has_packets = true;
             }
@@ -433,8 +444,11 @@ impl Run {
         }
     }
 
-    fn receive_posted(&mut self, entry: &Entry, posted: &ReceivePosted) {
-        self.process_mut(entry.process).written.add(&posted.sges);
+    /// Gives the bytes that another receive has, too.
+    fn receive_posted(&mut self, entry: &Entry, posted: &ReceivePosted) -> Option<Range> {
+        let written = &mut self.process_mut(entry.process).written;
+        let shared = written.overlap(&posted.sges);
+        written.add(&posted.sges);
         match posted.queue {
             ReceiveQueue::Qp(number) => {
                 let qp = self.qp_mut(number, entry.process);
@@ -449,16 +463,29 @@ impl Run {
                 srq.receives.posts(entry.t, posted, source(entry));
             }
         }
+        shared
     }
 
-    fn executed(&mut self, process: u32, executed: &Executed) -> Option<Arc<Place>> {
-        let qp = self.qp_mut(executed.qp, process);
+    /// Gives the place where the request was posted.
+    fn executed(&mut self, entry: &Entry, executed: &Executed) -> Option<Arc<Place>> {
+        let qp = self.qp_mut(executed.qp, entry.process);
         qp.stalled = None;
         if executed.status != WcStatus::SUCCESS {
             (qp.has_failed, qp.is_in_error) = (true, true);
             qp.sends.failed = Some(executed.wr_id);
         }
-        qp.sends.executes(executed.wr_id)?.source.clone()
+        let (process, peer) = (qp.process, qp.peer);
+        let send = qp.sends.executes(executed.wr_id)?;
+        let source = send.source.clone();
+        let read = send.sges.iter().filter(|_| send.is_read).map(range);
+        let (read, target) = (read.collect::<Vec<_>>(), send.target);
+        let writes = &mut self.process_mut(process).adapter_writes;
+        read.into_iter().for_each(|range| writes.add(entry.t, range));
+        let peer = peer.and_then(|peer| self.qps.get(&peer)).map(|peer| peer.process);
+        if let (Some(target), Some(peer)) = (target, peer) {
+            self.process_mut(peer).adapter_writes.add(entry.t, target);
+        }
+        source
     }
 
     fn completion(&mut self, t: u64, completion: &Completion, effect: &mut Effect) {
@@ -496,6 +523,10 @@ impl Run {
             }
             if let Some(receive) = &receive {
                 owner.written.remove(&receive.sges);
+                if is_receive {
+                    let written = receive.sges.iter().map(range);
+                    written.for_each(|range| owner.adapter_writes.add(t, range));
+                }
                 effect.source = receive.source.clone();
             }
         }
@@ -505,7 +536,8 @@ impl Run {
         }
     }
 
-    fn polled(&mut self, entry: &Entry, polled: &Polled) -> Vec<Unpolled> {
+    /// Gives the sends whose slots are free.
+    fn polled(&mut self, entry: &Entry, polled: &Polled) -> Vec<(u32, Send)> {
         let Some(cq) = self.cqs.get_mut(&polled.cq) else { return Vec::new() };
         for number in std::mem::take(&mut cq.failed_behind) {
             if let Some(qp) = self.qps.get_mut(&number) {
@@ -514,21 +546,25 @@ impl Run {
         }
         let found = cq.polls(entry.thread, polled.found);
         cq.pending = cq.pending.saturating_sub(found.len() as u64);
+        let mut freed = Vec::new();
         for (at, one) in found.iter().enumerate() {
             let Some(qp) = self.qps.get_mut(&one.qp) else { continue };
-            if one.has_failed {
-                // The program looks at the first one before it goes on; it may not look at those behind.
-                match at {
-                    0 => qp.failure_is_seen = true,
-                    _ => cq.failed_behind.push(one.qp),
-                }
-                qp.sends.frees_executed();
-            } else if one.is_receive {
+            if one.is_receive {
                 qp.sends.is_answered();
-            } else {
-                qp.sends.frees(one.wr_id);
+                continue;
+            }
+            let sends = match one.has_failed {
+                true => qp.sends.frees_executed(),
+                false => qp.sends.frees(one.wr_id),
+            };
+            freed.extend(sends.into_iter().map(|send| (one.qp, send)));
+            // The program looks at the first one before it goes on; it may not look at those behind.
+            match (one.has_failed, at) {
+                (true, 0) => qp.failure_is_seen = true,
+                (true, _) => cq.failed_behind.push(one.qp),
+                _ => {}
             }
         }
-        found
+        freed
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::memory::Written;
+use super::writes::Writes;
 
 /// A process.
 #[derive(Clone, Debug, Default)]
@@ -21,4 +22,6 @@ pub struct Process {
     pub channels: BTreeSet<u32>,
     /// Memory that its posted receives may write to.
     pub written: Written,
+    /// What adapters have written to its memory.
+    pub adapter_writes: Writes,
 }

@@ -97,7 +97,7 @@ impl SendQueue {
             self.unsignaled += u64::from(!is_signaled);
         }
         if self.requests.len() > MOST {
-            self.drop_oldest(1);
+            self.take_oldest(1);
         }
     }
 
@@ -121,16 +121,15 @@ impl SendQueue {
     }
 
     /// The completion of a request was polled: its slot, and those before it, are free.
-    pub(super) fn frees(&mut self, wr_id: u64) {
+    pub(super) fn frees(&mut self, wr_id: u64) -> Vec<Send> {
         let is_it = |send: &Send| send.wr_id == wr_id && send.is_signaled;
-        if let Some(at) = self.requests.iter().position(is_it) {
-            self.drop_oldest(at + 1);
-        }
+        let at = self.requests.iter().position(is_it);
+        self.take_oldest(at.map_or(0, |at| at + 1))
     }
 
     /// The completion of a request that has failed was polled: the slots of all that are done are free.
-    pub(super) fn frees_executed(&mut self) {
-        self.drop_oldest(self.executed);
+    pub(super) fn frees_executed(&mut self) -> Vec<Send> {
+        self.take_oldest(self.executed)
     }
 
     /// A message of the peer's was polled. It may answer all posted requests: then the peer has them.
@@ -138,10 +137,10 @@ impl SendQueue {
         self.answered = self.requests.len();
     }
 
-    fn drop_oldest(&mut self, count: usize) {
-        self.requests.drain(..count.min(self.requests.len()));
+    fn take_oldest(&mut self, count: usize) -> Vec<Send> {
         self.executed = self.executed.saturating_sub(count);
         self.answered = self.answered.saturating_sub(count);
+        self.requests.drain(..count).collect()
     }
 
     /// Takes all requests whose slots are not free.

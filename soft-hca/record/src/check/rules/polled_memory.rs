@@ -12,13 +12,22 @@
 //! counts only if by then neither is so: since it has arrived the writer has polled nothing and got no event, and no
 //! receive has completed for the program, and no other event come, since the shortest duration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use soft_hca_verbs::{Cause, QpState, WcStatus};
+use soft_hca_verbs::{Cause, WcStatus};
 
-use super::{Found, Rule, done, source};
-use crate::arguments::{self, qp};
-use crate::entry::{Call, Channel, Completion, Entry, SendPosted, What};
+use crate::check::found::{Found, Lookout, Scene};
+use crate::check::rule::{Advice, Rule};
+use crate::entry::{Channel, Completion, SendPosted, What};
+use crate::model::Run;
+
+pub(in crate::check) const ADVICE: Advice = Advice {
+    why: "what lies in the memory that an RDMA write is for is undefined until a completion tells of it: bytes may come \
+         in any order, and twice, so that those that are looked at are there before the others, or are \
+         written once more over what the program has put there",
+    cure: "have the peer use a write with immediate data, or send a message behind the write, and wait for the \
+         completion; or ask ibv_query_qp_data_in_order whether the device does more than it has to",
+};
 
 /// Nanoseconds for which no write is held back less.
 const LEAST_NS: u64 = 2_000_000;
@@ -49,12 +58,9 @@ struct Answered {
     after: u64,
 }
 
-/// A queue pair, as far as its writes go.
+/// The writes of a queue pair.
 #[derive(Debug, Default)]
 struct Writer {
-    process: u32,
-    /// `dest_qp_num`
-    peer: Option<u32>,
     answered: Vec<Answered>,
     /// Nothing more is to be known: its peer does not wait, or is found.
     is_decided: bool,
@@ -62,84 +68,65 @@ struct Writer {
 
 /// Writes that are held back, and what comes after them.
 #[derive(Debug, Default)]
-pub(super) struct PolledMemory {
+pub(in crate::check) struct PolledMemory {
     writers: HashMap<u32, Writer>,
     /// By the writer's queue pair.
     held: HashMap<u32, Held>,
-    /// Processes whose polls are in the record.
-    polls: HashSet<u32>,
 }
 
-impl PolledMemory {
-    pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
-        let Entry { t, process, .. } = *entry;
-        match &entry.what {
-            What::Call(call) => self.call(process, call),
+impl Lookout for PolledMemory {
+    fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
+        let (t, process, run) = (scene.entry.t, scene.entry.process, scene.run);
+        for stopped in &scene.effect.stopped {
+            self.writers.remove(&stopped.qp);
+            self.held.remove(&stopped.qp);
+        }
+        match &scene.entry.what {
             What::Stalled { qp, reason: Cause::Held { duration }, .. }
-                if self.writers.get(qp).is_some_and(|writer| !writer.is_decided) =>
+                if run.live_qp(*qp).is_some() && !self.is_decided(*qp) =>
             {
                 let held = Held { since: t, duration: *duration, is_told: false };
                 self.held.insert(*qp, held);
             }
-            What::SendPosted(posted) => found.extend(self.posts(entry, posted)),
+            What::SendPosted(posted) => found.extend(self.posts(scene, posted)),
             // What completes of its own requests tells nothing of the peer's.
             What::Completion(Completion { qp, opcode, status, .. })
                 if *status != WcStatus::SUCCESS || opcode.is_receive() =>
             {
-                let taker = self.writers.get(qp).map(|writer| writer.process);
+                let taker = run.live_qp(*qp).map(|qp| qp.process);
                 let is_told = |watcher| Some(watcher) == taker;
-                self.tell(|held, _, watcher| t >= held.since + LEAST_NS && is_told(watcher));
+                self.tell(run, |held, _, watcher| t >= held.since + LEAST_NS && is_told(watcher));
             }
             What::ConnectionEvent(_) | What::AsyncEvent { .. } => {
-                self.tell(|held, writer, watcher| {
+                self.tell(run, |held, writer, watcher| {
                     t >= held.since + LEAST_NS && (writer == process || watcher == process)
                 });
             }
-            What::Polled(polled) => {
-                self.polls.insert(process);
-                if polled.found > 0 {
-                    self.tell(|held, writer, _| held.is_there(t) && writer == process);
-                }
+            What::Polled(polled) if polled.found > 0 => {
+                self.tell(run, |held, writer, _| held.is_there(t) && writer == process);
             }
             What::Woken { on: Channel::Completion, event: true, .. } => {
-                self.tell(|held, writer, _| held.is_there(t) && writer == process);
-            }
-            What::ProcessEnded { .. } => {
-                self.writers.retain(|_, writer| writer.process != process);
-                let Self { writers, held, .. } = self;
-                held.retain(|number, _| writers.contains_key(number));
+                self.tell(run, |held, writer, _| held.is_there(t) && writer == process);
             }
             _ => {}
         }
     }
 
-    fn call(&mut self, process: u32, call: &Call) {
-        let Some((args, given)) = done(call) else { return };
-        match call.name.as_str() {
-            "ibv_create_qp" | "ibv_create_qp_ex" => {
-                if let Some(number) = qp(given, "qp_num") {
-                    self.writers.insert(number, Writer { process, ..Writer::default() });
-                }
-            }
-            "ibv_modify_qp" => {
-                let Some(number) = qp(args, "qp") else { return };
-                let Some(writer) = self.writers.get_mut(&number) else { return };
-                writer.peer = qp(args, "dest_qp_num").or(writer.peer);
-                if arguments::word(args, "qp_state") == Some(QpState::RESET) {
-                    *writer = Writer { process, ..Writer::default() };
-                }
-            }
-            "ibv_destroy_qp" => _ = qp(args, "qp").map(|number| self.writers.remove(&number)),
-            _ => {}
-        }
+    fn needs_all(&self) -> bool {
+        true
+    }
+}
+
+impl PolledMemory {
+    fn is_decided(&self, qp: u32) -> bool {
+        self.writers.get(&qp).is_some_and(|writer| writer.is_decided)
     }
 
     /// Somebody may be told something: by writer's and watcher's process.
-    fn tell(&mut self, is_told: impl Fn(&Held, u32, u32) -> bool) {
-        let Self { writers, held, .. } = self;
-        for (number, held) in held {
-            let writer = writers.get(number);
-            let watcher = writer.and_then(|writer| writers.get(&writer.peer?));
+    fn tell(&mut self, run: &Run, is_told: impl Fn(&Held, u32, u32) -> bool) {
+        for (number, held) in &mut self.held {
+            let writer = run.live_qp(*number);
+            let watcher = writer.and_then(|writer| run.live_qp(writer.peer?));
             if let (Some(writer), Some(watcher)) = (writer, watcher) {
                 held.is_told |= is_told(held, writer.process, watcher.process);
             }
@@ -147,17 +134,17 @@ impl PolledMemory {
     }
 
     /// A request is posted: it may answer what the peer has written.
-    fn posts(&mut self, entry: &Entry, posted: &SendPosted) -> Option<Found> {
-        let watcher = self.writers.get(&posted.qp)?;
-        let number = watcher.peer?;
+    fn posts(&mut self, scene: Scene<'_>, posted: &SendPosted) -> Option<Found> {
+        let number = scene.run.live_qp(posted.qp)?.peer?;
         let held = self.held.remove(&number)?;
-        let writer = self.writers.get_mut(&number)?;
-        let after = entry.t.saturating_sub(held.since);
-        if !held.is_there(entry.t) {
+        let process = scene.run.live_qp(number)?.process;
+        let writer = self.writers.entry(number).or_default();
+        let after = scene.entry.t.saturating_sub(held.since);
+        if !held.is_there(scene.entry.t) {
             writer.is_decided = true;
             return None;
         }
-        if held.is_told || !self.polls.contains(&writer.process) {
+        if held.is_told || !scene.run.is_hooked(process) {
             return None;
         }
         writer.answered.push(Answered { duration: held.duration, after });
@@ -166,17 +153,11 @@ impl PolledMemory {
         }
         writer.is_decided = true;
         let count = writer.answered.len();
-        Some(Found {
-            rule: Rule::PolledMemory,
-            process: entry.process,
-            place: format!("qp {}", posted.qp),
-            what: format!(
-                "{count} RDMA writes of the peer were held back, and what this program posts next came after each \
-                 had arrived, and never before, although nobody had a completion of it: it watches its memory"
-            ),
-            t: entry.t,
-            source: source(entry),
-        })
+        let what = format!(
+            "{count} RDMA writes of the peer were held back, and what this program posts next came after each \
+             had arrived, and never before, although nobody had a completion of it: it watches its memory"
+        );
+        Some(scene.finds(Rule::PolledMemory, format!("qp {}", posted.qp), what))
     }
 }
 
@@ -245,9 +226,9 @@ mod tests {
     }
 
     fn findings(run: &Run) -> Vec<(u32, String)> {
-        let (mut rule, mut found) = (PolledMemory::default(), Vec::new());
-        run.entries().iter().for_each(|entry| rule.entry(entry, &mut found));
-        found.into_iter().map(|found| (found.process, found.place)).collect()
+        let found = crate::check::tests::findings(run).into_iter();
+        let found = found.filter(|found| found.rule == Rule::PolledMemory);
+        found.map(|found| (found.process, found.place)).collect()
     }
 
     /// Durations that come in no order.

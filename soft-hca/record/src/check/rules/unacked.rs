@@ -5,15 +5,23 @@ use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{Found, Rule, done, source};
 use crate::arguments;
-use crate::entry::{Call, Channel, Entry, Unacknowledged, What};
+use crate::check::found::{Found, Lookout, Scene};
+use crate::check::rule::{Advice, Rule};
+use crate::entry::{Call, Channel, Unacknowledged, What};
+use crate::model::{Run, source};
 use crate::place::Place;
 use crate::value::Name;
 
+pub(in crate::check) const ADVICE: Advice = Advice {
+    why: "an event that is not acknowledged keeps its memory, and what destroys its object waits for that, for \
+         ever",
+    cure: "call rdma_ack_cm_event, ibv_ack_cq_events or ibv_ack_async_event for each event that was taken",
+};
+
 /// Where a program takes events, by process.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(in crate::check) struct Unacked {
     /// Of ids.
     ids: HashMap<(u32, Name), Option<Arc<Place>>>,
     /// Of completion channels and devices, by descriptor.
@@ -25,8 +33,9 @@ pub(super) struct Events {
     waiting: BTreeMap<(u32, u32), Found>,
 }
 
-impl Events {
-    pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
+impl Lookout for Unacked {
+    fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
+        let entry = scene.entry;
         let process = entry.process;
         if let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) {
             self.waiting.remove(&(process, thread));
@@ -39,12 +48,12 @@ impl Events {
             What::Wait { on: Channel::Completion, fd } => {
                 self.channels.insert((process, *fd), source(entry));
             }
-            What::Call(call) => self.call(entry, call, found),
+            What::Call(call) => self.call(scene, call, found),
             What::ProcessEnded { unacknowledged, .. } => {
                 found.extend(self.never_returned(process..=process));
                 for Unacknowledged { of, events } in unacknowledged {
                     let what = format!("the program ended with {} not acknowledged", many(*events));
-                    found.push(self.found(entry, *of, what));
+                    found.push(self.found(scene, *of, what));
                 }
                 self.ids.retain(|(of, _), _| *of != process);
                 self.channels.retain(|(of, _), _| *of != process);
@@ -54,27 +63,29 @@ impl Events {
         }
     }
 
-    fn call(&mut self, entry: &Entry, call: &Call, found: &mut Vec<Found>) {
+    fn end(&mut self, _run: &Run, found: &mut Vec<Found>) {
+        found.extend(self.never_returned(0..=u32::MAX));
+    }
+}
+
+impl Unacked {
+    fn call(&mut self, scene: Scene<'_>, call: &Call, found: &mut Vec<Found>) {
+        let entry = scene.entry;
         if let (true, Some(of)) = (call.unacknowledged > 0, destroyed(call)) {
             let events = many(call.unacknowledged);
             let what = format!("{} waits for {events} to be acknowledged", call.name);
-            let waits = self.found(entry, of, what);
+            let waits = self.found(scene, of, what);
             match entry.thread {
                 Some(thread) => drop(self.waiting.insert((entry.process, thread), waits)),
                 None => found.push(waits),
             }
         }
-        let Some((args, given)) = done(call) else { return };
+        let Some((_, args, given)) = scene.call() else { return };
         if let (Some(cq), Some(fd)) =
             (arguments::name(given, "cq"), arguments::channel(args, "channel"))
         {
             self.queues.insert((entry.process, cq), fd);
         }
-    }
-
-    /// The record has ended.
-    pub(super) fn end(&mut self, found: &mut Vec<Found>) {
-        found.extend(self.never_returned(0..=u32::MAX));
     }
 
     fn never_returned(&mut self, processes: RangeInclusive<u32>) -> Vec<Found> {
@@ -84,21 +95,15 @@ impl Events {
         BTreeMap::into_values(gone).collect()
     }
 
-    fn found(&self, entry: &Entry, of: Name, what: String) -> Found {
-        let process = entry.process;
+    fn found(&self, scene: Scene<'_>, of: Name, what: String) -> Found {
+        let process = scene.entry.process;
         let channel = self.queues.get(&(process, of));
         let taken = match channel {
             Some(fd) => self.channels.get(&(process, *fd)),
             None => self.ids.get(&(process, of)),
         };
-        Found {
-            rule: Rule::Unacked,
-            process,
-            place: format!("{} {of}", of.kind()),
-            what,
-            t: entry.t,
-            source: taken.cloned().flatten(),
-        }
+        let finding = scene.finds(Rule::Unacked, format!("{} {of}", of.kind()), what);
+        Found { source: taken.cloned().flatten(), ..finding }
     }
 }
 

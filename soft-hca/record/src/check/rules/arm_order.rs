@@ -4,40 +4,27 @@
 //! A wait in `ibv_get_cq_event` is on record. A wait in `poll(2)`, `epoll_wait(2)` or the like is not, but its end
 //! is: the program takes an event, or does nothing more with the queue until the program or the record ends.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use soft_hca_verbs::WcStatus;
-
-use super::{Found, Rule, done, hook, source};
-use crate::arguments::{self, cq, number};
-use crate::entry::{Call, Channel, Completion, Entry, What};
+use crate::arguments::{cq, number};
+use crate::check::found::{Found, Lookout, Scene};
+use crate::check::rule::{Advice, Rule};
+use crate::entry::{Channel, Entry, What};
+use crate::model::{CompletionQueue, Run};
 use crate::place::Place;
 use crate::text::duration;
+
+pub(in crate::check) const ADVICE: Advice = Advice {
+    why: "a completion that came before ibv_req_notify_cq gives no event, so that the thread may sleep for \
+         ever",
+    cure: "arm, then poll until nothing is found, and only then wait",
+};
 
 /// A queue that is armed for so long, in nanoseconds, with completions that nobody polls is waited for in vain.
 const IN_VAIN_NS: u64 = 1_000_000_000;
 
-/// A completion queue that reports to a channel.
-#[derive(Debug, Default)]
-struct Queue {
-    process: u32,
-    /// The descriptor of its channel.
-    channel: u32,
-    /// How often it was armed.
-    arms: u32,
-    /// Completions that have come, and those of them that were polled.
-    come: u64,
-    polled: u64,
-    /// The number that had come with the last one that is solicited, or an error.
-    last_solicited: u64,
-    /// The thread that has polled it last.
-    poller: Option<u32>,
-    /// The poll that is due since the queue was armed.
-    owes: Option<Owed>,
-}
-
-/// A poll that is missing.
+/// A poll that is due since a queue was armed.
 #[derive(Debug)]
 struct Owed {
     /// The time of the arming, its thread, and its place.
@@ -48,133 +35,97 @@ struct Owed {
     missed: u64,
 }
 
-impl Queue {
-    fn armed(&mut self, entry: &Entry, solicited_only: bool) {
-        self.arms += 1;
-        let last = if solicited_only { self.last_solicited } else { self.come };
-        let missed = last.saturating_sub(self.polled);
-        let owed = Owed { t: entry.t, thread: entry.thread, source: source(entry), missed };
-        self.owes = (self.arms > 1 || missed > 0).then_some(owed);
-    }
+/// Polls that are missing, by completion queues.
+#[derive(Debug, Default)]
+pub(in crate::check) struct ArmOrder(BTreeMap<u32, Owed>);
 
+impl ArmOrder {
     /// The poll that is missing, unless another thread polls the queue: that one may be about to.
-    fn owed(&mut self) -> Option<Owed> {
-        let poller = self.poller;
-        let is_its = |owed: &Owed| poller.is_none() || poller == owed.thread;
-        self.owes.take().filter(is_its)
+    fn owed(&mut self, number: u32, cq: &CompletionQueue) -> Option<Owed> {
+        let owed = self.0.remove(&number).filter(|_| !cq.is_partial)?;
+        (cq.poller.is_none() || cq.poller == owed.thread).then_some(owed)
     }
 
-    /// Judges a wait for the queue that comes without a poll.
-    fn waits(&mut self, number: u32, entry: &Entry) -> Option<Found> {
-        let owed = self.owed()?;
-        let how = match (self.arms, owed.missed) {
+    fn armed(&mut self, scene: Scene<'_>, number: u32, solicited_only: bool) {
+        let cq = scene.run.cqs.get(&number).filter(|cq| cq.channel.is_some() && !cq.is_partial);
+        let Some(cq) = cq else { return };
+        let last = if solicited_only { cq.last_solicited } else { cq.completions };
+        let missed = last.saturating_sub(cq.polled);
+        let Entry { t, thread, .. } = *scene.entry;
+        let owed = Owed { t, thread, source: scene.effect.source.clone(), missed };
+        match cq.arms > 1 || missed > 0 {
+            true => _ = self.0.insert(number, owed),
+            false => _ = self.0.remove(&number),
+        }
+    }
+
+    /// Judges a wait for a queue that comes without a poll.
+    fn waits(&mut self, scene: Scene<'_>, number: u32, cq: &CompletionQueue) -> Option<Found> {
+        let owed = self.owed(number, cq)?;
+        let how = match (cq.arms, owed.missed) {
             (2.., _) => "armed again".into(),
             (_, missed) => format!("armed when completions had come ({missed})"),
         };
         let what = format!("{how}, and the thread waits without a poll after that");
-        let (t, source) = (entry.t, source(entry));
-        Some(self.found(number, what, (t, source)))
+        Some(scene.finds(Rule::ArmOrder, format!("cq {number}"), what))
     }
 
-    /// Judges the end of the queue's process, or of the record.
-    fn ends(&mut self, number: u32, t: u64) -> Option<Found> {
-        let owed = self.owed().filter(|owed| owed.missed > 0)?;
-        let waited = t.saturating_sub(owed.t);
-        let what = format!(
-            "armed when completions had come ({}), and not polled after that, for {}",
-            owed.missed,
-            duration(waited)
-        );
-        (waited >= IN_VAIN_NS).then(|| self.found(number, what, (owed.t, owed.source)))
-    }
-
-    fn found(&self, number: u32, what: String, (t, source): (u64, Option<Arc<Place>>)) -> Found {
-        let place = format!("cq {number}");
-        Found { rule: Rule::ArmOrder, process: self.process, place, what, t, source }
+    /// Judges the end of queues' process, or of the record.
+    fn ends(&mut self, run: &Run, t: u64, is_meant: impl Fn(u32) -> bool) -> Vec<Found> {
+        let is_it = |cq: &CompletionQueue| is_meant(cq.process) && run.is_hooked(cq.process);
+        let queues = run.cqs.iter().filter(|(_, cq)| is_it(cq));
+        let found = queues.filter_map(|(number, cq)| {
+            let owed = self.owed(*number, cq).filter(|owed| owed.missed > 0)?;
+            let waited = t.saturating_sub(owed.t);
+            (waited >= IN_VAIN_NS).then(|| Found {
+                rule: Rule::ArmOrder,
+                process: cq.process,
+                place: format!("cq {number}"),
+                what: format!(
+                    "armed when completions had come ({}), and not polled after that, for {}",
+                    owed.missed,
+                    duration(waited)
+                ),
+                t: owed.t,
+                source: owed.source,
+                needs_polls: false,
+            })
+        });
+        found.collect()
     }
 }
 
-/// All queues of a record that report to channels.
-#[derive(Debug, Default)]
-pub(super) struct Arming {
-    queues: HashMap<u32, Queue>,
-    hook: hook::Seen,
-    last: u64,
-}
-
-impl Arming {
-    pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
-        let process = entry.process;
-        self.hook.entry(entry);
-        self.last = self.last.max(entry.t);
-        match &entry.what {
-            What::Call(call) => found.extend(self.call(entry, call)),
-            What::Completion(Completion { cq, status, solicited, lost: false, .. }) => {
-                let Some(queue) = self.queues.get_mut(cq) else { return };
-                queue.come += 1;
-                if *solicited || *status != WcStatus::SUCCESS {
-                    queue.last_solicited = queue.come;
-                }
-            }
-            What::Polled(polled) => {
-                let Some(queue) = self.queues.get_mut(&polled.cq) else { return };
-                queue.polled += u64::from(polled.found);
-                queue.poller = entry.thread;
-                queue.owes = None;
-            }
+impl Lookout for ArmOrder {
+    fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
+        let process = scene.entry.process;
+        match &scene.entry.what {
+            What::Polled(polled) => drop(self.0.remove(&polled.cq)),
             What::Wait { on: Channel::Completion, fd }
             | What::Woken { on: Channel::Completion, fd, event: true, .. }
-                if self.hook.is_seen(process) =>
+                if scene.run.is_hooked(process) =>
             {
-                let is_of_channel =
-                    |queue: &Queue| queue.process == process && queue.channel == *fd;
-                let queues = self.queues.iter_mut().filter(|(_, queue)| is_of_channel(queue));
-                found.extend(queues.filter_map(|(number, queue)| queue.waits(*number, entry)));
+                let is_its =
+                    |cq: &CompletionQueue| cq.process == process && cq.channel == Some(*fd);
+                let queues = scene.run.cqs.iter().filter(|(_, cq)| is_its(cq));
+                found.extend(queues.filter_map(|(number, cq)| self.waits(scene, *number, cq)));
             }
             What::ProcessEnded { .. } => {
-                found.extend(self.ends(entry.t, |queue| queue.process == process));
-                self.queues.retain(|_, queue| queue.process != process);
+                found.extend(self.ends(scene.run, scene.entry.t, |of| of == process));
             }
             _ => {}
         }
-    }
-
-    fn call(&mut self, entry: &Entry, call: &Call) -> Option<Found> {
-        let (args, given) = done(call)?;
-        match call.name.as_str() {
-            "ibv_create_cq" | "ibv_create_cq_ex" => {
-                let (number, channel) = (cq(given, "cq")?, arguments::channel(args, "channel")?);
-                let queue = Queue { process: entry.process, channel, ..Queue::default() };
-                self.queues.insert(number, queue);
-            }
-            "ibv_req_notify_cq" => {
-                let queue = self.queues.get_mut(&cq(args, "cq")?)?;
-                queue.armed(entry, number(args, "solicited_only").is_some_and(|only| only != 0));
-            }
-            "ibv_destroy_cq" => {
-                // A program that comes to destroy it does not wait for it any more.
-                self.queues.remove(&cq(args, "cq")?);
-            }
-            _ => {}
+        if let Some(("ibv_req_notify_cq", args, _)) = scene.call() {
+            let solicited_only = number(args, "solicited_only").is_some_and(|only| only != 0);
+            cq(args, "cq").into_iter().for_each(|cq| self.armed(scene, cq, solicited_only));
         }
-        None
+        // A program that comes to destroy it does not wait for it any more.
+        if let Some((number, _)) = &scene.effect.destroyed {
+            self.0.remove(number);
+        }
     }
 
-    /// Forgets all queues when entries are missing: the completions that came and that were polled are unknown.
-    pub(super) fn forget(&mut self) {
-        self.queues.clear();
-    }
-
-    fn ends(&mut self, t: u64, are: impl Fn(&Queue) -> bool) -> Vec<Found> {
-        let hook = &self.hook;
-        let is_it = |queue: &Queue| are(queue) && hook.is_seen(queue.process);
-        let queues = self.queues.iter_mut().filter(|(_, queue)| is_it(queue));
-        queues.filter_map(|(number, queue)| queue.ends(*number, t)).collect()
-    }
-
-    /// The record ends.
-    pub(super) fn end(&mut self, found: &mut Vec<Found>) {
-        found.extend(self.ends(self.last, |_| true));
+    fn end(&mut self, run: &Run, found: &mut Vec<Found>) {
+        found.extend(self.ends(run, run.last, |_| true));
     }
 }
 

@@ -3,14 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Found, Rule, done, source};
+use crate::check::found::{Found, Lookout, Scene};
+use crate::check::rule::{Advice, Rule};
 use crate::entry::{Call, Entry, What};
+use crate::model::source;
 use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
+pub(in crate::check) const ADVICE: Advice = Advice {
+    why: "in a program that goes on, what is not destroyed keeps memory pinned and uses up the adapter's \
+         limits",
+    cure: "destroy in the opposite order: queue pair, completion queue, regions, protection domain",
+};
+
 /// Objects that are there.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
+pub(in crate::check) struct Leaked {
     /// By process and name.
     objects: HashMap<u32, HashMap<Name, Known>>,
     /// The place where a program has last made a device's context, or a completion channel, by process and
@@ -48,10 +56,11 @@ fn begins(call: &Call, words: &[&str]) -> bool {
     words.iter().any(|word| call.name.starts_with(word))
 }
 
-impl Objects {
-    pub(super) fn entry(&mut self, entry: &Entry, found: &mut Vec<Found>) {
+impl Lookout for Leaked {
+    fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
+        let entry = scene.entry;
         match &entry.what {
-            What::Call(call) => self.call(entry, call),
+            What::Call(call) => self.call(scene, call),
             What::ConnectionEvent(event) if event.listen_id.is_some() => {
                 self.add(entry, Name::CmId(event.id));
             }
@@ -82,24 +91,26 @@ impl Objects {
                     let kind = of_kind[0].0.kind();
                     let numbers = of_kind.iter().map(|(name, _)| name.to_string());
                     let numbers = numbers.collect::<Vec<_>>().join(", ");
-                    found.push(Found {
-                        rule: Rule::Leaked,
-                        process: entry.process,
-                        place: kind.into(),
-                        what: format!("the program ended with {kind} {numbers} not destroyed"),
-                        t: entry.t,
-                        source: of_kind[0].1.source.clone(),
-                    });
+                    let what = format!("the program ended with {kind} {numbers} not destroyed");
+                    let finding = scene.finds(Rule::Leaked, kind.into(), what);
+                    found.push(Found { source: of_kind[0].1.source.clone(), ..finding });
                 }
             }
             _ => {}
         }
     }
 
-    fn call(&mut self, entry: &Entry, call: &Call) {
-        let Some((asked, given)) = done(call) else { return };
+    fn needs_all(&self) -> bool {
+        true
+    }
+}
+
+impl Leaked {
+    fn call(&mut self, scene: Scene<'_>, call: &Call) {
+        let entry = scene.entry;
+        let Some((_, requested, given)) = scene.call() else { return };
         if begins(call, &["ibv_destroy_", "ibv_dealloc_", "ibv_dereg_", "rdma_destroy_id"]) {
-            if let Some(name) = first(asked) {
+            if let Some(name) = first(requested) {
                 let known = self.objects.entry(entry.process).or_default().entry(name).or_default();
                 known.count = known.count.saturating_sub(1);
             }

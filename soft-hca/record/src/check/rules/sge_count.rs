@@ -1,0 +1,41 @@
+//! More SGEs in a request than were requested.
+
+use crate::check::found::{Found, Lookout, Scene};
+use crate::check::rule::{Advice, Rule};
+use crate::entry::{ReceiveQueue, What};
+
+pub(in crate::check) const ADVICE: Advice = Advice {
+    why: "a work request with more elements than max_send_sge or max_recv_sge says gives EINVAL or ENOMEM \
+         where the provider has not rounded up",
+    cure: "ask for as many elements as are used",
+};
+
+#[derive(Debug)]
+pub(in crate::check) struct SgeCount;
+
+impl Lookout for SgeCount {
+    fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
+        match &scene.entry.what {
+            What::SendPosted(posted) => {
+                let Some(qp) = scene.run.live_qp(posted.qp) else { return };
+                let (count, most) = (posted.sges.len() as u64, qp.requested.send_sge);
+                if count > most {
+                    let what = format!("a send of {count} elements, max_send_sge {most}");
+                    found.push(scene.finds(Rule::SgeCount, format!("qp {}", posted.qp), what));
+                }
+            }
+            What::ReceivePosted(posted) => {
+                let most = match posted.queue {
+                    ReceiveQueue::Qp(qp) => scene.run.live_qp(qp).map(|qp| qp.requested.recv_sge),
+                    ReceiveQueue::Srq(srq) => scene.run.srq(srq).map(|srq| srq.max_sge),
+                };
+                let count = posted.sges.len() as u64;
+                if let Some(most) = most.filter(|most| count > *most) {
+                    let what = format!("a receive of {count} elements, {most} were asked for");
+                    found.push(scene.finds(Rule::SgeCount, posted.queue.to_string(), what));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -15,6 +15,8 @@
 //! | [`mod@file`] | reading and writing |
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
+//! | [`model`] | the state of a run, which entries are folded into |
+//! | [`hang`] | why a thread is blocked |
 //! | [`explain`] | what went wrong, and what usually causes it |
 //! | [`check`] | what a program got away with |
 //! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |

@@ -1,4 +1,4 @@
-//! What the rules see, and what they find.
+//! The view that rules have of a run, and their findings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Scene<'r> {
     pub(super) run: &'r Run,
 }
 
-/// What looks for what is against a rule.
+/// A rule as it follows a record.
 pub(super) trait Lookout: fmt::Debug {
     /// An entry.
     fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>);

@@ -3,11 +3,12 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `rule` | the names of the rules |
-//! | `rules` | each rule: what it looks for, why it matters, and what to do |
-//! | `found` | what a rule sees, and what it finds |
+//! | `rule`, `advice` | the names of the rules; why each matters, and what to do |
+//! | `rules` | each rule: what it looks for, and its advice |
+//! | `found` | what the view that a rule has, and its findings |
 //! | [`report`] | findings as text, JSON and SARIF |
 
+mod advice;
 mod found;
 pub mod report;
 mod rule;
@@ -27,7 +28,7 @@ use found::{Found, Lookout, Scene};
 
 pub use rule::Rule;
 
-/// As much is remembered of a process whose polls are not on record.
+/// The most findings that are remembered of a process whose polls are not on record.
 const REMEMBERED: usize = 1000;
 
 /// Something that a program should not do.
@@ -43,7 +44,7 @@ pub struct Finding {
     pub place: String,
     /// How many others there are.
     pub others: u64,
-    /// What was found, with values; of what has happened more than once the first.
+    /// The finding, with values; of several alike the first.
     pub what: String,
     /// When: of the first entry, as in [`Entry::t`].
     pub t: u64,
@@ -67,7 +68,7 @@ impl Finding {
     }
 }
 
-/// What is one finding: of a rule and a process, what was found without its values, and the place in the
+/// The key of a finding: its rule and process, its text without values, and the place in the
 /// source.
 type Kind = (Rule, u32, String, String);
 

@@ -1,19 +1,17 @@
-//! The rules: what each is called, why it matters, and what to do.
+//! The names of the rules.
 
 use serde::{Serialize, Serializer};
 
-use super::rules;
-
-/// What a rule says of all that it finds.
+/// The advice that a rule has for all its findings.
 pub(super) struct Advice {
     /// Why it matters elsewhere.
     pub(super) why: &'static str,
-    /// What to do instead.
+    /// The cure.
     pub(super) cure: &'static str,
 }
 
 macro_rules! rules {
-    ($($(#[$doc:meta])* $rule:ident = $name:literal in $module:ident,)*) => {
+    ($($(#[$doc:meta])* $rule:ident = $name:literal,)*) => {
         /// What a program should not do although it went well here.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
@@ -30,77 +28,59 @@ macro_rules! rules {
                     $(Self::$rule => $name,)*
                 }
             }
-
-            fn advice(self) -> &'static Advice {
-                match self {
-                    $(Self::$rule => &rules::$module::ADVICE,)*
-                }
-            }
         }
     };
 }
 
 rules! {
     /// A send has met no posted receive, and a retry has saved it.
-    ReceiveLate = "receive-late" in receive_late,
+    ReceiveLate = "receive-late",
     /// A send's buffer has changed between the post and the poll of its completion.
-    BufferEarly = "buffer-early" in buffer_early,
+    BufferEarly = "buffer-early",
     /// A receive's buffer is gone when its completion is polled.
-    ReceiveGone = "receive-gone" in receive_gone,
+    ReceiveGone = "receive-gone",
     /// Two posted receives, or a receive and what is sent or read into, share bytes.
-    Overlap = "overlap" in overlap,
+    Overlap = "overlap",
     /// As many sends as the queue holds, none of them signaled.
-    UnsignaledRun = "unsignaled-run" in unsignaled_run,
+    UnsignaledRun = "unsignaled-run",
     /// More work requests than were asked for.
-    QueueFull = "queue-full" in queue_full,
+    QueueFull = "queue-full",
     /// More completions can come than the completion queue was made for.
-    CqFull = "cq-full" in cq_full,
+    CqFull = "cq-full",
     /// More elements than were asked for.
-    SgeCount = "sge-count" in sge_count,
+    SgeCount = "sge-count",
     /// More inline data than was asked for.
-    InlineSize = "inline-size" in inline_size,
+    InlineSize = "inline-size",
     /// An index beyond the table of P_Keys.
-    PkeyIndex = "pkey-index" in pkey_index,
+    PkeyIndex = "pkey-index",
     /// A queue was armed, and its thread sleeps without a poll after that.
-    ArmOrder = "arm-order" in arm_order,
+    ArmOrder = "arm-order",
     /// The limit of a shared receive queue that is not armed again after its event.
-    SrqLimit = "srq-limit" in srq_limit,
+    SrqLimit = "srq-limit",
     /// The two ends of a connection have different path MTUs.
-    PathMtu = "path-mtu" in path_mtu,
+    PathMtu = "path-mtu",
     /// Objects that are there when the process ends.
-    Leaked = "leaked" in leaked,
+    Leaked = "leaked",
     /// More reads or atomics at a time than the peer has resources for.
-    ReadDepth = "read-depth" in read_depth,
+    ReadDepth = "read-depth",
     /// A program waits for an RDMA write by looking at its memory.
-    PolledMemory = "polled-memory" in polled_memory,
+    PolledMemory = "polled-memory",
     /// Timers that never end, where nobody notices a peer that is gone.
-    Timers = "timers" in timers,
+    Timers = "timers",
     /// Requests posted to a queue pair whose failure the program has polled.
-    AfterError = "after-error" in after_error,
+    AfterError = "after-error",
     /// A request in a state of its queue pair, or of the peer's, that is none for it.
-    State = "state" in state,
+    State = "state",
     /// A region is deregistered while requests use it.
-    RkeyStale = "rkey-stale" in rkey_stale,
+    RkeyStale = "rkey-stale",
     /// Events that were taken and not acknowledged.
-    Unacked = "unacked" in unacked,
+    Unacked = "unacked",
     /// A child of `fork` that uses what its parent has opened.
-    Fork = "fork" in fork,
+    Fork = "fork",
     /// Extended polls that give completions twice: a bug of the library, which `soft-hca doctor` knows by its release.
-    PolledTwice = "polled-twice" in polled_twice,
+    PolledTwice = "polled-twice",
     /// A call that asks for more than the adapter announces whose limits the device has.
-    Refused = "refused" in refused,
-}
-
-impl Rule {
-    /// Why it matters elsewhere.
-    pub fn why(self) -> &'static str {
-        self.advice().why
-    }
-
-    /// What to do instead.
-    pub fn cure(self) -> &'static str {
-        self.advice().cure
-    }
+    Refused = "refused",
 }
 
 impl Serialize for Rule {

@@ -1,4 +1,4 @@
-//! What the state of a run has to say to why a request waits or has failed: when receives were posted, what became of
+//! Evidence from the state of a run for why a request waits or has failed: when receives were posted, what became of
 //! the peer, whose key it was.
 
 use soft_hca_verbs::cause::{Cause, Lost, Peer};
@@ -6,7 +6,7 @@ use soft_hca_verbs::cause::{Cause, Lost, Peer};
 use crate::model::{End, QueuePair, Region, Run};
 use crate::text::duration;
 
-/// What is known, and a cause that is more likely than the usual one.
+/// The evidence, and a cause that is more likely than the usual one.
 pub(super) type Evidence = (String, Option<&'static str>);
 
 /// A run at a time.
@@ -35,7 +35,7 @@ impl Witness<'_> {
         peer.and_then(|peer| peer.end).is_some_and(|(_, end)| end < self.t)
     }
 
-    /// The same to a reason for which a request of a queue pair waits or fails.
+    /// The evidence for a reason for which a request of a queue pair waits or fails.
     pub(super) fn evidence(&self, qp: u32, reason: &Cause) -> Evidence {
         let peer = || self.run.peer(qp);
         match reason {
@@ -70,7 +70,7 @@ impl Witness<'_> {
         self.run.down.iter().map(since).collect()
     }
 
-    /// What is known of a key that was refused because no region has it.
+    /// The evidence about a key that was refused because no region has it.
     fn key(&self, key: u32) -> Evidence {
         let of = |region: &Region| {
             let Region { process, object, .. } = region;
@@ -96,7 +96,7 @@ impl Witness<'_> {
         }
     }
 
-    /// What has become of the peer of a queue pair, which does not exist.
+    /// The fate of a queue pair's peer, which does not exist.
     fn gone(&self, qp: u32, peer: Option<u32>) -> Evidence {
         let Some(number) = peer else { return Default::default() };
         if number == 0 {

@@ -56,7 +56,7 @@ impl Explainer {
         self.run.name(process)
     }
 
-    /// What an entry tells of that is a problem.
+    /// The problems that an entry shows.
     pub fn problems(&mut self, entry: &Entry) -> Vec<Problem> {
         let effect = self.run.entry(entry);
         let source = effect.source.clone();
@@ -99,7 +99,7 @@ impl Explainer {
         found.into_iter().collect()
     }
 
-    /// What is still open when the record ends: who waits for what.
+    /// The waits that are open when the record ends.
     pub fn rest(&mut self) -> Vec<Problem> {
         let t = self.run.last;
         let mut problems = self.blocked_at(t, "when the record ends");
@@ -261,7 +261,7 @@ impl Explainer {
         Problem { about, source, ..Problem::new((*since, process), what, why.into(), cause) }
     }
 
-    /// Who waits for what, at a time.
+    /// A request that waits, at a time.
     fn waits(&self, qp: u32, stalled: &Stalled, waits: &str, t: u64) -> Problem {
         let Stalled { wr_id, process, since, .. } = stalled;
         let peer = self.run.peer(qp);
@@ -426,7 +426,7 @@ fn unexplained(status: WcStatus) -> (String, &'static str) {
 /// All that went wrong in a record: causes first, with what has followed from them.
 pub fn all(entries: &[Entry]) -> Vec<Problem> {
     let mut explainer = Explainer::new();
-    // That some are is told at the end.
+    // Missing entries are reported where they are missing.
     explainer.is_partial = entries.iter().any(|entry| matches!(entry.what, What::Dropped { .. }));
     let mut problems: Vec<_> = entries.iter().flat_map(|entry| explainer.problems(entry)).collect();
     problems.extend(explainer.rest());

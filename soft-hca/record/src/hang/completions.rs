@@ -2,7 +2,7 @@
 
 use soft_hca_verbs::cause::Side;
 
-use super::{HANG_NS, Moment, Verdict, times};
+use super::moment::{HANG_NS, Moment, Verdict, times};
 use crate::arguments::qp;
 use crate::cause::sentence;
 use crate::entry::Channel;
@@ -22,7 +22,7 @@ const PEER_ENDED: &str = "nobody tells this side of the peer's end: use the conn
 const BOTH: &str = "both sides wait for the other's message: one has to send first, or an answer is \
                     missing";
 
-/// What usually causes that a queue pair's send waits.
+/// The usual cause of a send that waits.
 fn cause_of(qp: &QueuePair, t: u64) -> &'static str {
     qp.stalled.as_ref().map_or(STALLED, |stalled| usual_cause(stalled.reason_at(t).0))
 }
@@ -43,7 +43,7 @@ impl Moment<'_> {
         format!("; {posted} posted there, {messages} taken one, and {sends}")
     }
 
-    /// What keeps the send queue of the queue pair full that a call is about.
+    /// The reason why the send queue of the queue pair that a call names is full.
     pub fn full(&self, args: &[Named]) -> String {
         let number = qp(args, "qp");
         let pair = number.and_then(|number| Some((number, self.run.qp(number)?)));
@@ -86,7 +86,7 @@ impl Moment<'_> {
         for pair in &pairs {
             verdicts.push(self.nothing_completes(cq, *pair)?);
         }
-        // What waits says more than what is idle.
+        // A request that waits says more than an idle queue.
         let is_idle = |verdict: &(String, &str)| verdict.1 == UNPOSTED;
         let at = verdicts.iter().position(|verdict| !is_idle(verdict)).unwrap_or(0);
         Some(verdicts.swap_remove(at))
@@ -151,7 +151,7 @@ impl Moment<'_> {
         })
     }
 
-    /// What a queue pair's oldest send waits for, if one does.
+    /// The oldest send of a queue pair, and the reason why it waits.
     fn pending(&self, (number, pair): (u32, &QueuePair)) -> Option<String> {
         let first = pair.sends.pending().next()?;
         let behind = match pair.sends.pending().len() - 1 {

@@ -1,6 +1,6 @@
 //! Why an event channel of the connection manager gives no event.
 
-use super::{Moment, Verdict};
+use super::moment::{Moment, Verdict};
 use crate::entry::Channel;
 use crate::model::{Doing, Id, Key};
 

@@ -1,24 +1,21 @@
 //! Why a thread is blocked: where it waits, what would wake it, who would have to do that, and why it
-//! does not come. Only what the state of a run shows is told; of a thread that just waits for work there is nothing.
+//! does not come. Only what the state of a run shows is told; a thread that just waits for work is not mentioned.
 //!
 //! The state comes from a record, or is a fabric's at the moment: the same is said of both.
 
 mod completions;
 mod connecting;
 mod events;
+mod moment;
 
 use std::sync::Arc;
 
 use crate::entry::Channel;
-use crate::model::{Blocked, Doing, Run, Thread};
+use crate::model::{Blocked, Doing, Thread};
 use crate::place::Place;
-use crate::time::{duration, seconds};
+use moment::{HANG_NS, Verdict, times};
 
-/// The least time, in nanoseconds, after which a blocked thread is reported.
-const HANG_NS: u64 = 1_000_000_000;
-
-/// The reason why nothing comes, and its usual cause.
-type Verdict = Option<(String, &'static str)>;
+pub use moment::Moment;
 
 /// A thread that is blocked, and why.
 #[derive(Clone, Debug)]
@@ -27,29 +24,14 @@ pub struct Hang {
     pub thread: Thread,
     /// Since when it is blocked.
     pub since: u64,
-    /// What it does, in words that follow the process's name.
+    /// The call, in words that follow the process's name.
     pub what: String,
-    /// Why what it waits for does not come.
+    /// The reason why it is not woken.
     pub why: String,
-    /// What usually causes that.
+    /// The usual cause.
     pub cause: &'static str,
     /// Where in its program the thread is.
     pub source: Option<Arc<Place>>,
-}
-
-/// The state of a run at a time.
-#[derive(Clone, Copy)]
-pub struct Moment<'a> {
-    /// The state.
-    pub run: &'a Run,
-    /// The time, as in [`Entry::t`](crate::Entry::t).
-    pub t: u64,
-    /// It is now, and not in a record, where entries can be looked up.
-    pub is_now: bool,
-}
-
-fn times(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 impl Moment<'_> {
@@ -97,31 +79,6 @@ impl Moment<'_> {
             .map(|(event, t, thread)| format!("{event} by thread {thread} {}", self.ago(*t)));
         let texts: Vec<_> = texts.collect();
         if texts.is_empty() { String::new() } else { format!(" (taken: {})", texts.join(", ")) }
-    }
-
-    /// When something was: how long before now, or in a record where it is to be found.
-    fn ago(&self, t: u64) -> String {
-        match self.is_now {
-            true => format!("{} ago", duration(self.t.saturating_sub(t))),
-            false => format!("at {}", seconds(t)),
-        }
-    }
-
-    /// The same behind a word, if it is known.
-    fn since(&self, word: &str, t: Option<u64>) -> String {
-        t.map_or(String::new(), |t| format!("{word}{}", self.ago(t)))
-    }
-
-    /// Whether a process had not ended a while ago: of one that has just done so the threads are known as
-    /// they were.
-    fn lives(&self, process: u32) -> bool {
-        let ended = self.run.processes.get(&process).and_then(|process| process.ended);
-        ended.is_none_or(|end| end + HANG_NS > self.t)
-    }
-
-    /// A thread of a process that does nothing any more.
-    fn idle(&self, process: u32) -> Option<&Blocked> {
-        self.run.threads.blocked_since(process, self.t.saturating_sub(HANG_NS / 2))
     }
 }
 

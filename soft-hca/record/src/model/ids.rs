@@ -19,7 +19,7 @@ pub struct Id {
     pub channel: Option<u32>,
     /// `rdma_listen` was called.
     pub listens: bool,
-    /// What was called last whose event has not been taken, and when.
+    /// The last call whose event has not been taken, and its time.
     pub asked: Option<(&'static str, u64)>,
     /// The queue pair that it connects.
     pub qp: Option<u32>,
@@ -39,7 +39,7 @@ pub struct Id {
     pub events: Vec<(CmEvent, u64, u32)>,
 }
 
-/// What is known of ids from the entries so far.
+/// All ids.
 #[derive(Debug, Default)]
 pub struct Ids {
     /// Those that are there.
@@ -122,7 +122,7 @@ impl Ids {
         }
         id.qp = qp(&call.args, "qp_num").or(id.qp);
         if let Some(name) = ASKING.into_iter().find(|name| *name == call.name) {
-            // Who was told of the end already gets no further event.
+            // An id that was told of the end gets no further event.
             let is_over = name == "rdma_disconnect" && id.disconnected.is_some();
             // The library of who connects answers an acceptance by one of its own.
             let is_answer = name == "rdma_accept" && id.request.is_none();

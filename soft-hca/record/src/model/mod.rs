@@ -7,7 +7,7 @@
 //! | `send_queue`, `stalled` | send work requests from their post to the poll of their completion; why one waits |
 //! | `receives` | receives, of a queue pair or of a shared receive queue |
 //! | `completion_queue` | completion queues, their arming, and what was not polled |
-//! | `memory`, `writes` | memory that posted receives may write to; what adapters have written to |
+//! | `memory`, `writes` | memory that posted receives may write to; writes of adapters |
 //! | `regions` | memory regions and windows by their keys |
 //! | `ids` | ids of the connection manager |
 //!
@@ -66,7 +66,7 @@ pub struct SharedReceiveQueue {
     pub receives: Receives,
 }
 
-/// What keeps a queue pair from executing its requests.
+/// The reason why a queue pair executes nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// It was destroyed.
@@ -86,7 +86,7 @@ pub struct Stopped {
     pub qp: u32,
     /// Its process.
     pub process: u32,
-    /// What has stopped it.
+    /// The reason.
     pub how: Stop,
     /// The request that waited.
     pub stalled: Option<Stalled>,
@@ -109,7 +109,7 @@ pub struct Unfinished {
     pub is_remote: bool,
 }
 
-/// What an entry has changed.
+/// The changes by an entry.
 #[derive(Debug, Default)]
 pub struct Effect {
     /// Where its program has called for it: the entry itself, or the request that it is about.

@@ -22,6 +22,6 @@ pub struct Process {
     pub channels: BTreeSet<u32>,
     /// Memory that its posted receives may write to.
     pub written: Written,
-    /// What adapters have written to its memory.
+    /// Writes of adapters to its memory.
     pub adapter_writes: Writes,
 }

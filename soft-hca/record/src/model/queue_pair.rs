@@ -18,7 +18,7 @@ pub enum End {
     Process,
 }
 
-/// What was requested at creation. The provider may have given more.
+/// The capacity that was requested at creation. The provider may have given more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capacity {
     /// `max_send_wr`

@@ -71,7 +71,7 @@ impl Receives {
         self.first.as_ref()?.as_ref()
     }
 
-    /// What is there is not known any more.
+    /// The receives that are there become unknown.
     pub(super) fn forget(&mut self) {
         self.requests.clear();
     }

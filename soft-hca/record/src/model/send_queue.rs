@@ -30,7 +30,7 @@ pub struct Send {
     pub sges: Vec<Sge>,
     /// Whether it is read into its SGEs, not sent from them.
     pub is_read: bool,
-    /// What it writes to in the peer's memory.
+    /// The peer's memory that it writes to.
     pub target: Option<Range>,
     /// Whether it takes a receive of the peer's.
     pub takes_receive: bool,

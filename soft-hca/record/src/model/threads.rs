@@ -1,4 +1,4 @@
-//! What each thread of a record is blocked in.
+//! Threads, and the calls that they are blocked in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::value::{Name, Named, Value};
 /// A process and its thread.
 pub type Thread = (u32, u32);
 
-/// What a thread does that may never end.
+/// A call that may never end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It waits for an event at a channel with this descriptor.

@@ -1,4 +1,4 @@
-//! What adapters have written to a process's memory: by receives, RDMA reads and what peers write.
+//! Writes of adapters to a process's memory: of receives, RDMA reads and the peers' operations.
 
 use std::collections::VecDeque;
 

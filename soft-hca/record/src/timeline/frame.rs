@@ -83,10 +83,11 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// The middle of a lane; of the last one if there is no such lane.
+    /// The middle of a lane; of all of them if there is no such lane, so that nothing is drawn in another's.
     pub(super) fn lane(&self, lane: Lane) -> f64 {
-        let own = self.lanes.iter().find(|(own, ..)| *own == lane).or(self.lanes.last());
-        own.map_or(self.x, |(_, x, _)| *x)
+        let own = self.lanes.iter().find(|(own, ..)| *own == lane);
+        let (left, right) = self.span();
+        own.map_or((left + right) / 2.0, |(_, x, _)| *x)
     }
 
     /// The outermost points of its lanes.
@@ -317,5 +318,18 @@ pub(super) fn opcode(
         What::SendPosted(send) => Some(send.opcode),
         What::Executed(executed) => Some(executed.opcode),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_is_missing_is_no_other() {
+        let lanes = vec![(Lane::Thread(0), 10.0, 8.0), (Lane::SendQueue, 40.0, 8.0)];
+        let column = Column { text_column: 0, lanes, mirrored: false, x: 0.0, width: 50.0 };
+        assert_eq!(column.lane(Lane::SendQueue), 40.0);
+        assert_eq!(column.lane(Lane::Memory), 25.0);
     }
 }

@@ -45,7 +45,7 @@ fn may_be_an_adapter(run: &Run, process: u32, since: u64, at: Range) -> bool {
         || known.is_some_and(|known| known.written.shared(at).is_some())
         || run.live_qps().any(|(_, qp)| is_posted(qp))
         || regions().any(|region| region.is_elsewhere)
-        // What a peer on another host writes is not on record.
+        // Writes of a peer on another host are not on record.
         || regions().any(|region| region.is_remote && overlap(region.range, at))
             && run.live_qps().any(|(_, qp)| is_far(qp))
 }

@@ -1,4 +1,4 @@
-//! What a process has created and not destroyed.
+//! Objects that a process has created and not destroyed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(in crate::check) struct Leaked {
     files: HashMap<(u32, Name), Arc<Place>>,
 }
 
-/// What is known of objects of a name.
+/// Objects of one name.
 #[derive(Debug, Default)]
 struct Known {
     /// How many there are, as handles are a device file's.

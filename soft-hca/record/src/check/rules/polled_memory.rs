@@ -7,7 +7,7 @@
 //! it never does, although in the order of other durations it often would have, the program waits. How likely that
 //! is by chance is the share of all orders of the same durations in which no request comes before its write.
 //!
-//! What may have told the program by other means does not count. Until the writer has the write's completion, or who is
+//! Writes of which the program may know by other means do not count. Until the writer has the write's completion, or who is
 //! written to has a message that was posted behind it, only the memory shows that it has arrived. So a request
 //! counts only if by then neither is so: since it has arrived the writer has polled nothing and got no event, and no
 //! receive has completed for the program, and no other event come, since the shortest duration.
@@ -32,7 +32,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
 /// Nanoseconds for which no write is held back less.
 const LEAST_NS: u64 = 2_000_000;
 
-/// What is this likely by chance is found.
+/// The likelihood of coincidence below which a program is reported.
 const BY_CHANCE: f64 = 1e-6;
 
 /// A write that is held back, or has arrived, and was not answered yet.
@@ -89,7 +89,7 @@ impl Lookout for PolledMemory {
                 self.held.insert(*qp, held);
             }
             What::SendPosted(posted) => found.extend(self.posts(scene, posted)),
-            // What completes of its own requests tells nothing of the peer's.
+            // Completions of its own requests tell nothing of the peer's.
             What::Completion(Completion { qp, opcode, status, .. })
                 if *status != WcStatus::SUCCESS || opcode.is_receive() =>
             {

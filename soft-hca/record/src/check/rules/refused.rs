@@ -1,4 +1,4 @@
-//! What an adapter refuses whose limits the device has.
+//! Calls that an adapter refuses whose limits the device has.
 
 use soft_hca_verbs::Refusal;
 

@@ -28,7 +28,7 @@ pub(in crate::check) struct Unacked {
     channels: HashMap<(u32, u32), Option<Arc<Place>>>,
     /// The channel of each completion queue.
     queues: HashMap<(u32, Name), u32>,
-    /// Who destroys something that waits for acknowledgements, by process and thread. Another thread may be about to
+    /// Threads that destroy an object which waits for acknowledgements, by process and thread. Another thread may be about to
     /// give them: it is found if it never returns.
     waiting: BTreeMap<(u32, u32), Found>,
 }
@@ -112,7 +112,7 @@ fn many(events: u32) -> String {
     if events == 1 { "1 event".into() } else { format!("{events} events") }
 }
 
-/// What a call destroys.
+/// The object that a call destroys.
 fn destroyed(call: &Call) -> Option<Name> {
     let named = |wanted: &&str| arguments::name(&call.args, wanted);
     ["cq", "qp", "srq", "id"].iter().find_map(named)

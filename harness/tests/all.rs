@@ -6,6 +6,7 @@
 mod command;
 mod command_lines;
 mod compare;
+mod counts;
 mod demo;
 mod exercises;
 mod faults;
@@ -16,6 +17,7 @@ mod manifests;
 mod marks;
 mod oldest_rust;
 mod on_soft_hca;
+mod own_network;
 mod packets;
 mod pages;
 mod pairs;

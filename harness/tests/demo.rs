@@ -47,7 +47,7 @@ impl Folder {
 #[test]
 fn why_not_soft_hca_is_the_first_line() {
     if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
-        println!("left out here: this host has a device");
+        needs::skipped("this host has a device");
         return;
     }
     let folder = Folder::new("fabric");

@@ -25,7 +25,7 @@ fn programs() -> Option<PathBuf> {
     let link = ["ip", "link", "add", "name", "link0", "type", "veth", "peer", "name", "link1"];
     let tried = unshare(&link).output().unwrap();
     if !tried.status.success() {
-        println!("left out here: {}", String::from_utf8_lossy(&tried.stderr));
+        needs::skipped(String::from_utf8_lossy(&tried.stderr).trim_end());
         return None;
     }
     let bin_dir = bin_dir();

@@ -13,6 +13,7 @@ mod faults;
 mod golden_data;
 mod install;
 mod layers;
+mod limited;
 mod manifests;
 mod marks;
 mod oldest_rust;

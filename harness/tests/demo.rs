@@ -2,9 +2,9 @@
 //! a stand-in here.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
+use crate::limited;
 use crate::scripts::Folder;
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Folder {
     /// The command for `demo` with arguments, not yet started.
     fn command(&self, arguments: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
-        let mut command = Command::new(self.0.join("demo"));
+        let mut command = limited::command(self.0.join("demo"));
         command
             .args(arguments)
             .env("PATH", format!("{}:{path}", self.0.join("path").display()))
@@ -47,7 +47,7 @@ impl Folder {
 #[test]
 fn why_not_soft_hca_is_the_first_line() {
     if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
-        println!("left out here: this host has a device");
+        needs::skipped("this host has a device");
         return;
     }
     let folder = Folder::new("fabric");
@@ -181,11 +181,10 @@ for ((;;)); do sleep 0.01; done
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "runs");
+        limited::wait_for_line(&mut child, "runs");
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert_eq!(limited::status(&mut child), Some(status));
         assert!(folder.0.join("target/release/soft-hca.ended").exists());
         assert_eq!(fs::read_dir(&tmp).unwrap().count(), 0);
     }

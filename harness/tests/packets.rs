@@ -6,22 +6,17 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::own_network;
 use crate::scripts::Folder;
 use harness::private::{self, Network};
 
-/// Whether this machine has all that it takes. If not, this is said, or fails where it has to be there.
-fn is_possible(names: &Path) -> bool {
+/// Whether Wireshark's program is installed. If not, the test is skipped.
+fn has_tshark() -> bool {
     let has_tshark = Command::new("tshark").arg("-v").stdout(Stdio::null()).status().is_ok();
-    let why = if !has_tshark {
-        "tshark is not installed"
-    } else if !private::is_possible(Network::WithInterface, names) {
-        "this host allows no network of one's own"
-    } else {
-        return true;
-    };
-    assert!(std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"), "{why}");
-    println!("left out here: {why}");
-    false
+    if !has_tshark {
+        needs::missing("tshark is not installed (package tshark)");
+    }
+    has_tshark
 }
 
 /// The fields of each packet.
@@ -67,11 +62,10 @@ fn demo(folder: &Folder, names: &Path, words: impl IntoIterator<Item = OsString>
 
 #[test]
 fn wireshark_sees_a_connection_and_its_messages() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let names = source.join("private-network.nsswitch");
-    if !is_possible(&names) {
+    if !has_tshark() || !own_network::is_possible() {
         return;
     }
+    let names = own_network::names_file();
     let folder = folder("packets");
     let demo_of: [OsString; 6] =
         ["./demo", "ping-sr-1", "--pcap", "run.pcapng", "-c", "3"].map(Into::into);
@@ -112,12 +106,10 @@ fn wireshark_sees_a_connection_and_its_messages() {
 /// A disk on which there is no room for all packets.
 #[test]
 fn a_full_disk_is_an_error() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let names = source.join("private-network.nsswitch");
-    if !private::is_possible(Network::WithInterface, &names) {
-        println!("left out here: this host allows no network of one's own");
+    if !own_network::is_possible() {
         return;
     }
+    let names = own_network::names_file();
     let folder = folder("full disk");
     let script = "mkdir disk && mount -t tmpfs -o size=8k tmpfs disk && exec ./demo ping-sr-1 --pcap disk/all -c 100";
     let output = demo(&folder, &names, ["sh".into(), "-c".into(), script.into()]);

@@ -1,11 +1,12 @@
 //! The demo on two hosts: examples between two network namespaces of this machine.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::limited;
 
 /// Where cargo has put the programs: this test is in `deps` below it.
 fn bin_dir() -> PathBuf {
@@ -15,7 +16,7 @@ fn bin_dir() -> PathBuf {
 
 /// In a user namespace, as an ordinary user would have it.
 fn unshare(command: &[&str]) -> Command {
-    let mut unshare = Command::new("unshare");
+    let mut unshare = limited::command("unshare");
     unshare.args(["--map-root-user", "--net"]).args(command);
     unshare
 }
@@ -25,7 +26,7 @@ fn programs() -> Option<PathBuf> {
     let link = ["ip", "link", "add", "name", "link0", "type", "veth", "peer", "name", "link1"];
     let tried = unshare(&link).output().unwrap();
     if !tried.status.success() {
-        println!("left out here: {}", String::from_utf8_lossy(&tried.stderr));
+        needs::skipped(String::from_utf8_lossy(&tried.stderr).trim_end());
         return None;
     }
     let bin_dir = bin_dir();
@@ -78,14 +79,12 @@ fn a_signal_ends_both_hosts() {
         let words = [&script(), bin_dir.to_str().unwrap(), "ping-sr-1", "-c", "50000000"];
         let mut child =
             unshare(&words).env("TMPDIR", &folder.0).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut lines = lines.map(Result::unwrap);
-        assert!(lines.any(|line| line.contains("connected cm_id")));
+        limited::wait_for_line(&mut child, "connected cm_id");
         let variable = format!("TMPDIR={}", folder.0.display());
         assert!(with_variable(&variable).len() > 3);
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert_eq!(limited::status(&mut child), Some(status));
         // The fabrics end soon after their last programs.
         let end = Instant::now() + Duration::from_secs(60);
         while !with_variable(&variable).is_empty() && Instant::now() < end {

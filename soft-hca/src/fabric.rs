@@ -17,7 +17,7 @@ use std::time::Duration;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{self, DeviceName, DeviceSet, DeviceSpec, Devices};
 use soft_hca_core::notes;
-use soft_hca_core::rpc::{Connection, FileKind, Hello, Reply, Request, Silence};
+use soft_hca_core::rpc::{Answer, Connection, FileKind, Hello, Reply, Request, Silence};
 use soft_hca_core::system;
 use soft_hca_core::trace::FOLDER;
 use soft_hca_daemon::device;
@@ -218,11 +218,11 @@ fn connect_or(
     }
 }
 
-/// One request: the reply's bytes, and what it brings with it.
+/// One request and its reply.
 pub(super) fn ask(
     connection: &Connection,
     request: &Request,
-) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
+) -> Result<(Answer, Vec<OwnedFd>), Error> {
     ask_or(&wait, connection, request)
 }
 
@@ -231,7 +231,7 @@ pub(super) fn ask_or(
     on_silence: OnSilence<'_>,
     connection: &Connection,
     request: &Request,
-) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
+) -> Result<(Answer, Vec<OwnedFd>), Error> {
     // Messages that the daemon sent before it closed its end can still be read.
     let sent = connection.send(&request.encode(), &[]);
     let received = patiently(on_silence, Some(connection), || connection.receive())?;
@@ -240,11 +240,10 @@ pub(super) fn ask_or(
         let gone = io::Error::from(io::ErrorKind::ConnectionReset);
         return Err(cannot("speak to the fabric's daemon")(gone));
     }
-    if !matches!(Reply::decode(&message), Ok(Reply(Err(_)))) {
-        sent.map_err(cannot("speak to the fabric's daemon"))?;
-    }
     let Reply(outcome) = Reply::decode(&message).map_err(Error::Refused)?;
-    outcome.map(|answer| (answer.bytes, fds)).map_err(Error::Refused)
+    let answer = outcome.map_err(Error::Refused)?;
+    sent.map_err(cannot("speak to the fabric's daemon"))?;
+    Ok((answer, fds))
 }
 
 /// Ends a connection and waits until the daemon has done what it does then, if it answers at all.

@@ -10,7 +10,7 @@ use std::process::Command;
 use programs::filter::forbid_reaching;
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp};
+use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, skipped, tcp};
 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
@@ -282,7 +282,7 @@ fn unreadable_programs() {
         return;
     }
     if soft_hca_core::system::user() == 0 {
-        println!("skipped: nothing is hidden from root");
+        skipped("nothing is hidden from root");
         return;
     }
     let (place, keeper) = fabric("closed-unreadable", Free);

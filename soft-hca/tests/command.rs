@@ -212,7 +212,7 @@ fn a_program_that_stays_outside_is_told_of() {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(said(&script), end);
     } else {
-        println!("skipped: nothing can be linked statically (packages gcc and libc6-dev)");
+        programs::missing("nothing can be linked statically (packages gcc and libc6-dev)");
     }
     fs::copy("/bin/true", &copy).unwrap();
     assert_eq!(said(&copy), "");
@@ -227,7 +227,7 @@ fn a_program_that_stays_outside_is_told_of() {
         );
         assert_eq!(said(&copy), end);
     } else {
-        println!("skipped: only root can make another user's program setuid");
+        programs::skipped("only root can make another user's program setuid");
     }
     place.wait_until_empty();
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use programs::hosts::Hosts;
 use programs::{
-    LIMIT, assert_has, capture, comes_about, installed, is_long, perftest, tcp, the_processors,
-    traffic,
+    LIMIT, assert_has, capture, comes_about, installed, is_long, perftest, skipped, tcp,
+    the_processors, traffic,
 };
 
 /// A packet passes both ends' faults: 1 % of all get lost.
@@ -207,6 +207,7 @@ fn messages_of_the_connection_manager_get_lost() {
 #[test]
 fn a_gibibyte_comes_right() {
     if !is_long() {
+        skipped("a long run, of SOFT_HCA_LONG=1");
         return;
     }
     let Some(hosts) = hosts("disturbed-gib", LOSS) else { return };

@@ -200,8 +200,11 @@ fn stopped(name: &str, services: &str, has_long_stops: bool) {
     let _alone = the_processors();
     let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
     let mut random = Random::new(25);
-    let mut left = if is_long() { 400 } else { 20 };
+    let stops = if is_long() { 400 } else { 20 };
+    let (mut left, mut pairs) = (stops, 0);
     while left > 0 {
+        pairs += 1;
+        assert!(pairs <= 10 * stops, "{pairs} pairs end before they are stopped {stops} times");
         let port = tcp::free_port();
         let options = ["", "--events"][random.below(2) as usize];
         let line = format!("{} -p {port} {services} --bytes 64MiB {options}", traffic::program());

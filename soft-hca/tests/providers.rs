@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use programs::brought_along::renamed;
 use programs::place::Place;
-use programs::{assert_has, other_programs};
+use programs::{assert_has, missing, other_programs, skipped};
 use soft_hca_core::config::PROVIDERS;
 use soft_hca_core::provider;
 
@@ -58,7 +58,7 @@ fn empty_library(file: &Path) -> bool {
     match Command::new("cc").args(options).arg(file).status() {
         Ok(status) => status.success() || panic!("cc: {status}"),
         Err(error) => {
-            println!("skipped: cc: {error}");
+            missing(format_args!("cc (package gcc): {error}"));
             false
         }
     }
@@ -68,14 +68,14 @@ fn empty_library(file: &Path) -> bool {
 #[ignore = "conformance/newer --release forky brings what it runs"]
 fn of_another_release() {
     let Some(programs) = other_programs() else {
-        println!("skipped: SOFT_HCA_PROGRAMS names no other release (conformance/newer)");
+        skipped("SOFT_HCA_PROGRAMS names no other release (conformance/newer)");
         return;
     };
     let theirs = programs.join("root/usr/lib").join(provider::MULTIARCH);
     let [ours, abi] = [provider::system_folder().unwrap(), theirs.clone()]
         .map(|folder| provider::below(&folder)[0].0);
     if ours == abi {
-        println!("skipped: its private ABI is the system's, {abi}");
+        skipped(format_args!("its private ABI is the system's, {abi}"));
         return;
     }
     let place = Place::new("providers");

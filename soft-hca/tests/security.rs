@@ -9,12 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use programs::arena::Arena;
-use programs::compile;
 use programs::filter::forbid_reaching;
 use programs::forger::{Answer, Forger, Wanted, Way};
 use programs::place::Place;
 use programs::program::Program;
-use programs::signal;
+use programs::{compile, signal, skipped};
 use rustix::process::Uid;
 use soft_hca_core::engine::DAEMON;
 use soft_hca_core::rpc::{Connection, FileKind, Hello, Request};
@@ -176,7 +175,7 @@ fn memory_of_a_stranger() {
 fn other_users() {
     const NOBODY: u32 = 65534;
     if system::user() != 0 {
-        println!("skipped: only root can become another user");
+        skipped("only root can become another user");
         return;
     }
     let place = Place::new("security-users");

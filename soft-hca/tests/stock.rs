@@ -1,6 +1,6 @@
 //! The distribution's programs, each pair in a fabric of its own.
 //!
-//! A program that is not installed is skipped, unless `SOFT_HCA_STRICT=1` is set. The packages are
+//! A test whose program is not installed is skipped, or fails with `SOFT_HCA_MISSING=fail`. The packages are
 //! ibverbs-utils, rdmacm-utils, perftest, iproute2 and python3-pyverbs. With `SOFT_HCA_PROGRAMS` the
 //! programs of another release are taken; `conformance/newer` sets it.
 

@@ -18,6 +18,9 @@ use programs::random::Random;
 use programs::traffic::{PEER_GONE, Traffic};
 use programs::{LOCALHOST, installed, is_long, signal, tcp};
 
+/// Pairs that may end before one is stopped while it has a lock.
+const PAIRS_FOR_A_LOCK: u32 = 100;
+
 /// How long programs are stopped at least, in milliseconds.
 fn while_stopped(random: &mut Random) -> Duration {
     Duration::from_millis(1000 + random.below(1000))
@@ -39,8 +42,10 @@ fn stop_some([server, client]: [&mut Program; 2], random: &mut Random, bystander
 
 /// Checked traffic is stopped so many times; every byte is right in the end.
 fn traffic_is_stopped(place: &Place, stops: u32, random: &mut Random, bystanders: &Bystanders) {
-    let mut left = stops;
+    let (mut left, mut pairs) = (stops, 0);
     while left > 0 {
+        pairs += 1;
+        assert!(pairs <= 10 * stops, "{pairs} pairs end before they are stopped {stops} times");
         let events = ["", "--events"][random.below(2) as usize];
         let options = "--bytes 256MiB --threads 2 --queue-pairs 3 --max-message 64KiB";
         let mut pair = Traffic::start(place, &format!("{options} {events}"));
@@ -129,7 +134,7 @@ fn stop_one_with_lock(
     random: &mut Random,
     bystanders: &Bystanders,
 ) -> Vec<Kind> {
-    loop {
+    for _ in 0..PAIRS_FOR_A_LOCK {
         let events = ["", "--events"][random.below(2) as usize];
         let options = traffic_that_locks(wanted);
         let bytes = if options.ends_with("--max-message 8") { "4MiB" } else { "128MiB" };
@@ -167,6 +172,7 @@ fn stop_one_with_lock(
         }
         return held;
     }
+    panic!("of {PAIRS_FOR_A_LOCK} pairs none is stopped while it has a lock, best {wanted:?}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use harness::golden::normalise::Normaliser;
 use harness::private::{self, Network};
 
 use self::console::{Session, sessions};
+use crate::own_network;
 use crate::tree::{files, top};
 
 /// What `./demo` calls soft-hca, see there.
@@ -120,7 +121,7 @@ fn run(command: &str) -> Result<(Option<i32>, String), String> {
     let bin = bin_dir.to_str().ok_or("the programs' folder has no name in UTF-8")?;
     let line = format!("exec 2>&1; {}", line(command, bin)?);
     let words = ["timeout", "--kill-after=5", "100", "sh", "-c", &line].map(OsString::from);
-    let output = private::command(Network::WithInterface, &names_file(), words)
+    let output = private::command(Network::WithInterface, &own_network::names_file(), words)
         .current_dir(top())
         .stdin(Stdio::null())
         .output()
@@ -128,10 +129,6 @@ fn run(command: &str) -> Result<(Option<i32>, String), String> {
     let text =
         String::from_utf8_lossy(&output.stdout).replace(&format!("{bin}/"), "target/release/");
     Ok((output.status.code(), text))
-}
-
-fn names_file() -> PathBuf {
-    top().join("harness/private-network.nsswitch")
 }
 
 /// What is wrong with a command, if anything.
@@ -163,12 +160,7 @@ fn in_prose(text: &str) -> Vec<Session> {
 
 #[test]
 fn commands_print_what_is_shown() {
-    if !private::is_possible(Network::WithInterface, &names_file()) {
-        assert!(
-            std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"),
-            "this host allows no network of one's own"
-        );
-        println!("left out here: this host allows no network of one's own");
+    if !own_network::is_possible() {
         return;
     }
     for file in ["soft-hca", "libsoft_hca_preload.so", "harness", "srq"] {
@@ -231,7 +223,7 @@ fn commands_are_run_with_the_programs_that_are_built() {
 
 #[test]
 fn a_wrong_status_is_found() {
-    if !private::is_possible(Network::WithInterface, &names_file()) {
+    if !own_network::is_possible() {
         return;
     }
     let rules = Normaliser::read(&top().join("harness/golden")).unwrap();

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use soft_hca_fault::DeviceFault;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, FULL_MEMBER};
 
@@ -139,7 +140,7 @@ impl Devices {
 }
 
 /// A set of a fabric's devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceSet(u32);
 
 impl DeviceSet {
@@ -149,16 +150,6 @@ impl DeviceSet {
     /// Whether the device at a place is one of them.
     pub fn has(self, place: usize) -> bool {
         place < MAX_DEVICES && self.0 & 1 << place != 0
-    }
-
-    /// A bit for each.
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// The devices that have their bits set.
-    pub fn from_bits(bits: u32) -> Self {
-        Self(bits)
     }
 }
 

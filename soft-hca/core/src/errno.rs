@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use soft_hca_verbs::ErrorNumber;
 
 pub use soft_hca_verbs::{ObjectKind, Refusal};
@@ -11,8 +13,9 @@ mod values;
 pub use values::{Label, Values};
 
 /// What a refused command gives back. Equal are two with the same number, whatever the reason.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Errno {
+    #[serde(deserialize_with = "positive")]
     number: i32,
     reason: Option<Refusal>,
     values: Values,
@@ -62,9 +65,7 @@ impl Errno {
 
     /// The same with the check that failed and what it has compared; `EINVAL` if bytes are not those.
     pub fn explained(self, bytes: &[u8]) -> Result<Self> {
-        let explanation = postcard::take_from_bytes(bytes).ok();
-        let ((reason, values), _) =
-            explanation.filter(|(_, rest)| rest.is_empty()).ok_or(Self::EINVAL)?;
+        let (reason, values) = decode(bytes)?;
         Ok(Self { reason, values, ..self })
     }
 
@@ -136,6 +137,20 @@ errnos!(
 
 /// What a command gives: a value or an error number.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// Reads an error number: 0 would be none.
+fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
+    let number = i32::deserialize(from)?;
+    if number > 0 { Ok(number) } else { Err(D::Error::custom("error numbers are positive")) }
+}
+
+/// Reads a value from [postcard](https://postcard.jamesmunns.com)'s bytes; `EINVAL` if these are not one's, or more.
+pub fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(Errno::EINVAL),
+    }
+}
 
 /// Refuses with `error` unless the condition holds.
 pub fn ensure(condition: bool, error: Errno) -> Result<()> {

@@ -22,7 +22,7 @@ use soft_hca_core::arena::Scope;
 use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::{DeviceSpec, Devices, MAX_PKEYS};
 use soft_hca_core::errno::Errno;
-use soft_hca_core::rpc::{Connection, FileKind, Request};
+use soft_hca_core::rpc::{Connection, Created, FileKind, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::{self, FOLDER};
 use soft_hca_daemon::device;
@@ -328,8 +328,10 @@ impl Recording {
         let began = system::now_ns();
         let limit = limit.unwrap_or(trace::DEFAULT_LIMIT);
         let request = Request::Record { limit, scope };
-        let (bytes, _) = fabric::ask(&connection, &request)?;
-        let generation = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+        let (answer, _) = fabric::ask(&connection, &request)?;
+        let Some(Created::Recording(generation)) = answer.created else {
+            return Err(Error::Refused(Errno::EIO));
+        };
         Ok(Self { connection, dir: dir.into(), generation, began })
     }
 

@@ -36,7 +36,7 @@ impl Word<'_> {
     }
 }
 
-/// Who takes a lock looks whether the entry is still the same: it may be taken at any time.
+/// A lock stays as it is: it may be taken at any time, by a thread that then checks whether the entry is still the same.
 impl Field for Lock {
     fn reset(&self) {}
 

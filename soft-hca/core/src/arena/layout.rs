@@ -1,9 +1,8 @@
-//! What lies where in the arena: fixed tables, places for copies, then the heap of rings.
+//! The layout of the arena: fixed tables, bounce buffers, then the heap of rings.
 //!
 //! The fabric's daemon creates and destroys every entry. Programs read entries, and change those
 //! fields that the data path moves: queue indices, locks, arm flags, waits. Every field is
-//! an atomic, so that whatever another process writes is a value and nothing worse; who uses a
-//! value as an index or length checks it first.
+//! an atomic, as [all access](crate::arena#access-to-shared-memory) demands.
 //!
 //! An entry is in use while its `live` is not 0. An index that was read elsewhere (a queue pair's
 //! completion queue, say) may be stale: check `live`, and after taking a lock check again.
@@ -124,15 +123,15 @@ entry! {
 pub struct BounceSlot {
     /// Taken for a whole copy.
     pub lock: Lock,
-    /// What has become of the request (a futex).
+    /// The request's state (a futex).
     pub phase: AtomicU32,
-    /// Whose helper is asked, an index in the table of processes.
+    /// The process whose helper is requested, an index in the table of processes.
     pub helper: AtomicU32,
-    /// Whose memory it is about, an index in the table of processes.
+    /// The process whose memory it is, an index in the table of processes.
     pub proc: AtomicU32,
     /// 0: the memory is read, 1: it is written.
     pub writes: AtomicU32,
-    /// What came of it.
+    /// Its result.
     pub result: AtomicU32,
     /// Segments in the list.
     pub count: AtomicU32,
@@ -173,7 +172,7 @@ entry! {
     /// A completion queue.
     #[repr(C, align(128))]
     pub struct Cq {
-        // The cache line of who adds completions
+        // The cache line of threads that add completions
         /// Taken to add a completion, to resize and to destroy.
         pub lock: Lock,
         /// 0, or the generation of this entry.
@@ -205,12 +204,12 @@ entry! {
         /// Owner, an index in the table of processes.
         pub proc: AtomicU32,
 
-        // The cache line that nobody writes while messages are on their way
+        // A cache line that is only read while messages are on their way
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
         /// The ring of payloads that wait for the owner's poll.
         pub eager: RingPlace,
-        /// The generation if who polls the queue moves what is in `eager`, else 0. See
+        /// The generation if the threads that poll the queue move what is in `eager`, else 0. See
         /// `engine::eager`.
         pub polls_eager: AtomicU32,
         /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
@@ -219,7 +218,7 @@ entry! {
         /// 1 while it is in [`Arena::staged_cqs`]; the holder of `lock` changes both.
         pub is_listed: AtomicU32,
 
-        // The cache line of who polls
+        // The cache line of threads that poll
         /// Taken to move payloads out of `eager`.
         pub eager_lock: LockApart,
         /// Since when a thread has polled it and found nothing, `CLOCK_MONOTONIC` nanoseconds; 0 if it has not done

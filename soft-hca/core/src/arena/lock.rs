@@ -1,7 +1,7 @@
 //! A lock in shared memory that survives its owner.
 //!
-//! The word holds who has it: the process's index in the arena + 1. When a process dies the
-//! daemon releases what it held ([`Lock::release_of`]); what the lock protects is kept in an order
+//! The word is the owner's number: the process's index in the arena + 1. When a process dies the
+//! daemon releases its locks ([`Lock::release_of`]). Whatever a lock protects is changed in an order
 //! that is consistent at every step, so there is nothing to repair.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ pub struct Lock {
     owner: AtomicU32,
 }
 
-/// A lock that who waits for completions takes: apart from the words of who adds them, so that neither
+/// A lock of the threads that wait for completions, apart from the words of those that add them: neither
 /// takes a cache line from the other.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl std::ops::Deref for LockApart {
     }
 }
 
-/// What the word is while nobody has the lock.
+/// The word of a lock that nobody has.
 const FREE: u32 = 0;
 
 /// Spins so often before it lets others run. Critical sections are short, but on few processors

@@ -19,8 +19,7 @@ use crate::system;
 
 /// A mapping of the whole arena, for as long as the value lives.
 ///
-/// Dereferences to the tables. They consist of atomics, so sharing them with other processes is
-/// sound whatever those write.
+/// Dereferences to the tables, which consist of atomics: see [access](crate::arena#access-to-shared-memory).
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -29,18 +28,19 @@ pub struct Mapping {
     identity: (u64, u64),
 }
 
-// SAFETY: the memory is shared between processes anyway and only reached through atomics.
+// SAFETY: the mapping is the process's and no thread's own: any thread may use and unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: a shared `Mapping` gives references to atomics only, and addresses (`arena`, on access), which threads may use
+// at the same time as other processes do.
 unsafe impl Sync for Mapping {}
 
 fn status(fd: BorrowedFd<'_>) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: fstat fills the structure that it is given.
+    // SAFETY: the structure is borrowed for the call, which writes to nothing else.
     if unsafe { libc::fstat(fd.as_raw_fd(), status.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: filled by the call.
+    // SAFETY: zeros are a valid `stat`, and so is what a call that has succeeded has written over them.
     Ok(unsafe { status.assume_init() })
 }
 
@@ -69,7 +69,7 @@ impl Mapping {
 
     fn map(file: OwnedFd) -> io::Result<Self> {
         let status = status(file.as_fd())?;
-        // SAFETY: a new mapping at an address of the system's choice.
+        // SAFETY: the kernel chooses the address, so that no memory in use is replaced.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -127,8 +127,9 @@ impl Mapping {
         if offset < HEAP_START || offset % MIN_PAGE != 0 || end > ARENA_BYTES {
             return None;
         }
-        // SAFETY: the range lies within the mapping, which outlives the ring, and the ring
-        // reaches it by atomic and volatile access only.
+        // SAFETY: `bytes` has given the ring's size for this mask and slot; a range of that size lies within the mapping
+        // by the checks above, which outlives the ring, and begins on a page. Nothing has a reference to it but rings
+        // (`arena`, on access).
         Some(unsafe { Ring::new(self.base.as_ptr().add(offset), mask, log2_slot) })
     }
 
@@ -146,15 +147,15 @@ impl Deref for Mapping {
     type Target = Arena;
 
     fn deref(&self) -> &Arena {
-        // SAFETY: the mapping is page-aligned, longer than the tables, and zeroed memory is a
-        // valid `Arena`, which consists of atomics only.
+        // SAFETY: the mapping is page-aligned and longer than the tables, and lives as long as `self`. An `Arena` consists of
+        // atomics, for which any bytes are valid, whoever writes them.
         unsafe { self.base.cast().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: unmaps what `map` has mapped; all references borrow from `self`.
+        // SAFETY: `map` has mapped these bytes for this value alone, and all references to them borrow from it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), ARENA_BYTES) };
     }
 }

@@ -1,14 +1,15 @@
-//! How much a recording contains.
+//! The extent of a recording.
 
+use serde::{Deserialize, Serialize};
 use zerocopy::{TryFromBytes, try_transmute};
 
-/// What of a fabric is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+/// The events of a fabric that are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TryFromBytes)]
 #[repr(u32)]
 pub enum Scope {
     /// All that happens.
     All = 0,
-    /// What goes wrong, and what is needed to tell of it.
+    /// Failures, and what is needed to explain them.
     Failures = 1,
     /// All that happens, and what can be seen of it only by looking: which sends' buffers have changed before their
     /// completions were polled, and who waits for an RDMA write that is held back.

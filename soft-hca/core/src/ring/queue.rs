@@ -1,11 +1,12 @@
-//! One ring: a header with two indices, then slots. Both sides use plain shared memory.
+//! One ring: a header with two indices, then slots.
 //!
 //! The indices are kept masked and one slot stays empty: equal indices mean that the ring is
-//! empty, a producer right behind the consumer that it is full. Who reads an index of the other
-//! side acquires, who writes its own releases, so that a slot's content travels with the index.
+//! empty, a producer right behind the consumer that it is full. A side acquires the other's index
+//! and releases its own, so that a slot's content travels with the index.
 //!
-//! What the other process writes may be anything. Every index is masked when it is read, a slot
+//! The other process may write anything. Every index is masked when it is read, a slot
 //! knows its bounds, and the ring's size comes from our own tables, never from the header.
+//! The documentation of `arena` has what each side may assume (access to shared memory).
 #![allow(unsafe_code, reason = "atomics in memory that others write to")]
 
 use std::marker::PhantomData;
@@ -50,15 +51,16 @@ impl<'a> Ring<'a> {
     ///
     /// # Safety
     /// [`bytes`]`(mask, log2_slot)` gives a size, and so many bytes from `base` on are mapped
-    /// readable and writable for `'a`, aligned to 64, and accessed through atomics only.
+    /// readable and writable for `'a`, aligned to 64, and accessed as
+    /// the documentation of `arena` says (access to shared memory).
     pub unsafe fn new(base: *mut u8, mask: u32, log2_slot: u32) -> Self {
         let base = NonNull::new(base).expect("a mapping does not begin at address 0");
         Self { base, mask, log2_slot, memory: PhantomData }
     }
 
     fn header(&self, offset: usize) -> &'a AtomicU32 {
-        // SAFETY: the offset is one of the four in the header, aligned to 4, and the caller of
-        // `new` has promised that the memory is there and accessed through atomics.
+        // SAFETY: the offset is one of the four in the header, aligned to 4, and within the memory that the caller of
+        // `new` has promised; nothing there has a reference but atomics.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) }
     }
 
@@ -192,15 +194,15 @@ pub struct Slot<'a> {
 impl<'a> Slot<'a> {
     fn word32(&self, offset: usize) -> Option<&'a AtomicU32> {
         let is_inside = offset % 4 == 0 && offset <= self.bytes - 4;
-        // SAFETY: the word lies in the slot and is aligned, for slots are; the ring's memory is
-        // mapped and accessed through atomics only.
+        // SAFETY: the word lies in the slot, which lies in the memory that `Ring::new` was promised, and is aligned, for
+        // slots are; nothing there has a reference but atomics.
         is_inside
             .then(|| unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })
     }
 
     fn word64(&self, offset: usize) -> Option<&'a AtomicU64> {
         let is_inside = offset % 8 == 0 && offset <= self.bytes - 8;
-        // SAFETY: as in `word32`, with 8 bytes.
+        // SAFETY: as in `word32`; a slot is aligned to 64, and so a multiple of 8 in it to 8.
         is_inside
             .then(|| unsafe { AtomicU64::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })
     }
@@ -428,7 +430,7 @@ mod tests {
                         prop_assert_eq!(ring.producer(), nonsense & mask);
                         prop_assert_eq!(ring.consumer(), nonsense.rotate_left(7) & mask);
                         prop_assert!(ring.unread() <= mask);
-                        // Who goes on from an index of its own is led around once at most, and
+                        // A side that goes on from an index of its own is led around once at most, and
                         // what is moved elsewhere fits there.
                         prop_assert!(ring.distance(consumer, ring.producer()) <= mask);
                         prop_assert_eq!(

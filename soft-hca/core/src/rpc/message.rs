@@ -1,17 +1,19 @@
-//! The messages' bytes: little-endian words, then a tail.
+//! The messages, which are [postcard](https://postcard.jamesmunns.com)'s bytes.
 
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
 use soft_hca_fault::Happened;
 
 use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
 use crate::engine::Async;
-use crate::errno::{Errno, Refusal, Result};
+use crate::errno::{self, Errno, Refusal, Result};
+use crate::rpc::field;
 use crate::uapi::verbs::Qpn;
 
-/// What a connection stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The purpose of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// Nothing but the wish that the fabric lives on; `soft-hca run` holds one.
     Lifeline,
@@ -29,43 +31,19 @@ pub enum FileKind {
     Observer,
 }
 
-impl FileKind {
-    /// The kind's number, and two numbers of what else there is of it.
-    fn to_numbers(self) -> (u32, u32, u64) {
-        match self {
-            Self::Lifeline => (0, 0, 0),
-            Self::Uverbs(device) => (1, device, 0),
-            Self::Cm { found, seed } => (2, found.bits(), seed.map_or(0, NonZeroU64::get)),
-            Self::Observer => (3, 0, 0),
-        }
-    }
-
-    fn from_numbers(numbers: (u32, u32, u64)) -> Option<Self> {
-        match numbers {
-            (0, 0, 0) => Some(Self::Lifeline),
-            (1, device, 0) => Some(Self::Uverbs(device)),
-            (2, found, seed) => {
-                Some(Self::Cm { found: DeviceSet::from_bits(found), seed: NonZeroU64::new(seed) })
-            }
-            (3, 0, 0) => Some(Self::Observer),
-            _ => None,
-        }
-    }
-}
-
 /// The first message on every connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// What the connection stands for.
+    /// The connection's purpose.
     pub kind: FileKind,
-    /// Where the process keeps its nonce; 0 if it takes no part in the data path.
+    /// Address of the process's nonce; 0 if it takes no part in the data path.
     pub nonce_addr: u64,
     /// The nonce, not 0 if `nonce_addr` is not.
     pub nonce: u64,
 }
 
-/// What a program asks of the daemon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A request to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Opens a file. For device files answered with [`Created::File`] and the descriptors [arena,
     /// event descriptor].
@@ -76,6 +54,7 @@ pub enum Request {
         /// Bytes that the answer may have.
         out_len: u32,
         /// All that was written, header included.
+        #[serde(with = "field::bytes")]
         bytes: Vec<u8>,
     },
     /// The next asynchronous event (uverbs) or connection manager event (cm). Answered with its
@@ -86,7 +65,7 @@ pub enum Request {
     /// Run this queue pair's send queue after so many nanoseconds. Not answered.
     Kick(Qpn, u64),
     /// Look for this asynchronous event. Not answered.
-    Raise(Async),
+    Raise(#[serde(with = "field::event")] Async),
     /// A listing of the fabric, answered by a file with its text.
     List,
     /// Why programs of the fabric do not go on, answered as [`List`](Self::List) by a line for each that waits.
@@ -96,15 +75,15 @@ pub enum Request {
     },
     /// The program has done with a completion channel of this file. Not answered.
     CloseChannel(ChannelId),
-    /// Record the fabric until this connection ends. Answered with the recording's number; `EBUSY` if it is recorded already.
+    /// Record the fabric until this connection ends. Answered with [`Created::Recording`]; `EBUSY` if it is recorded already.
     Record {
         /// Bytes for each process.
         limit: u64,
-        /// What is recorded.
+        /// The events that are traced.
         scope: Scope,
     },
-    /// A fault that was asked for has happened; those of devices among its specifications are to.
-    Fault(Happened),
+    /// A fault that was asked for has happened; those of devices among its specifications are to happen.
+    Fault(#[serde(with = "field::fault")] Happened),
     /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
     /// without such a port.
     Port {
@@ -114,7 +93,7 @@ pub enum Request {
         port: u8,
         /// It is plugged in.
         is_up: bool,
-        /// How much later than now, in nanoseconds.
+        /// Nanoseconds until then.
         after_ns: u64,
     },
     /// A device is removed, or comes back. `ENODEV` without such a device.
@@ -123,14 +102,14 @@ pub enum Request {
         device: u32,
         /// It comes back.
         is_there: bool,
-        /// How much later than now, in nanoseconds.
+        /// Nanoseconds until then.
         after_ns: u64,
     },
     /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
     /// ports and devices since then is to be in it.
     Sysfs,
-    /// This process wants a share of the port to other hosts. Answered with its number; `ENOENT` if there
-    /// is none.
+    /// This process wants a share of the port to other hosts. Answered with [`Created::Share`]; `ENOENT` if
+    /// there is none.
     Share,
     /// It has a queue pair with a peer on another host in its share. Answered with the GIDs of the port's
     /// addresses, and a socket for each; `ENOENT` if it has no share.
@@ -138,7 +117,7 @@ pub enum Request {
 }
 
 /// A completion channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelId {
     /// Index in the arena.
     pub index: u32,
@@ -146,8 +125,8 @@ pub struct ChannelId {
     pub generation: u32,
 }
 
-/// What a request has created, for the client itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An object that a request has created, for the client itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Created {
     /// A device file.
     File {
@@ -176,14 +155,19 @@ pub enum Created {
         /// Number.
         qpn: Qpn,
     },
+    /// A recording, by its number.
+    Recording(u32),
+    /// A share of the port to other hosts, by its number.
+    Share(u32),
 }
 
-/// What the daemon answers a request with that it has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The daemon's answer to a request that it has executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What the client itself has to know.
+    /// The object that was created, for the client itself.
     pub created: Option<Created>,
     /// Bytes for the program.
+    #[serde(with = "field::bytes")]
     pub bytes: Vec<u8>,
 }
 
@@ -193,66 +177,25 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
+impl From<Created> for Answer {
+    fn from(created: Created) -> Self {
+        Self { created: Some(created), bytes: Vec::new() }
+    }
+}
+
 /// The daemon's reply: an answer, or why there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply(pub Result<Answer>);
 
 impl Reply {
-    /// The message: 0, what was created, its kind first, and bytes; or an error number, the
-    /// check that failed and what it has compared.
+    /// The message.
     pub fn encode(&self) -> Vec<u8> {
-        let answer = match &self.0 {
-            Ok(answer) => answer,
-            Err(error) => {
-                let mut out = error.number().to_le_bytes().to_vec();
-                out.extend(error.explanation());
-                return out;
-            }
-        };
-        let mut out = Vec::with_capacity(24 + answer.bytes.len());
-        let mut words = |words: &[u32]| words.iter().for_each(|w| out.extend(w.to_le_bytes()));
-        words(&[0]);
-        match answer.created {
-            None => words(&[0]),
-            Some(Created::File { process, file, refusal }) => {
-                words(&[1, process, file, refusal.map_or(0, |error| error.number() as u32)]);
-            }
-            Some(Created::Channel(ChannelId { index, generation })) => {
-                words(&[2, index, generation]);
-            }
-            Some(Created::Cq { handle, index, generation }) => {
-                words(&[3, handle, index, generation]);
-            }
-            Some(Created::Qp { handle, qpn }) => words(&[4, handle, qpn.into()]),
-        }
-        out.extend(&answer.bytes);
-        out
+        encoded(self)
     }
 
     /// Reads a message; `EINVAL` for one that is none.
     pub fn decode(message: &[u8]) -> Result<Self> {
-        let mut words = Words(message);
-        let error = words.u32()? as i32;
-        if error != 0 {
-            return Ok(Self(Err(Errno::new(error).explained(words.0)?)));
-        }
-        let created = match words.u32()? {
-            0 => None,
-            1 => Some(Created::File {
-                process: words.u32()?,
-                file: words.u32()?,
-                refusal: Some(words.u32()? as i32).filter(|error| *error != 0).map(Errno::new),
-            }),
-            2 => Some(Created::Channel(words.channel()?)),
-            3 => Some(Created::Cq {
-                handle: words.u32()?,
-                index: words.u32()?,
-                generation: words.u32()?,
-            }),
-            4 => Some(Created::Qp { handle: words.u32()?, qpn: words.qpn()? }),
-            _ => return Err(Errno::EINVAL),
-        };
-        Ok(Self(Ok(Answer { created, bytes: words.0.to_vec() })))
+        errno::decode(message)
     }
 }
 
@@ -262,166 +205,17 @@ pub const FULL: Errno = Errno::EMFILE.because(Refusal::DaemonFull);
 impl Request {
     /// The message.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut word = |value: u32| out.extend(value.to_le_bytes());
-        match self {
-            Self::Hello(hello) => {
-                let (kind, what, seed) = hello.kind.to_numbers();
-                word(1);
-                word(kind);
-                word(what);
-                out.extend(seed.to_le_bytes());
-                out.extend(hello.nonce_addr.to_le_bytes());
-                out.extend(hello.nonce.to_le_bytes());
-            }
-            Self::Command { out_len, bytes } => {
-                word(2);
-                word(*out_len);
-                out.extend(bytes);
-            }
-            Self::PopEvent => word(3),
-            Self::ChannelFd(ChannelId { index, generation }) => {
-                word(4);
-                word(*index);
-                word(*generation);
-            }
-            Self::Kick(qpn, after_ns) => {
-                word(5);
-                word((*qpn).into());
-                out.extend(after_ns.to_le_bytes());
-            }
-            Self::Raise(what) => {
-                let (kind, index) = what.to_words();
-                word(6);
-                word(kind);
-                word(index);
-            }
-            Self::List => word(7),
-            Self::CloseChannel(ChannelId { index, generation }) => {
-                word(8);
-                word(*index);
-                word(*generation);
-            }
-            Self::Record { limit, scope } => {
-                word(9);
-                word(*scope as u32);
-                out.extend(limit.to_le_bytes());
-            }
-            Self::Fault(happened) => {
-                word(10);
-                out.extend(happened.encode().into_bytes());
-            }
-            Self::Port { device, port, is_up, after_ns } => {
-                word(11);
-                word(*device);
-                word((*port).into());
-                word((*is_up).into());
-                out.extend(after_ns.to_le_bytes());
-            }
-            Self::Device { device, is_there, after_ns } => {
-                word(12);
-                word(*device);
-                word((*is_there).into());
-                out.extend(after_ns.to_le_bytes());
-            }
-            Self::Sysfs => word(13),
-            Self::Share => word(14),
-            Self::Sockets => word(15),
-            Self::Why { is_asked } => {
-                word(16);
-                word((*is_asked).into());
-            }
-        }
-        out
+        encoded(self)
     }
 
     /// Reads a message; `EINVAL` for one that is none.
     pub fn decode(message: &[u8]) -> Result<Self> {
-        let mut words = Words(message);
-        let request = match words.u32()? {
-            1 => {
-                let kind = (words.u32()?, words.u32()?, words.u64()?);
-                Self::Hello(Hello {
-                    kind: FileKind::from_numbers(kind).ok_or(Errno::EINVAL)?,
-                    nonce_addr: words.u64()?,
-                    nonce: words.u64()?,
-                })
-            }
-            2 => Self::Command {
-                out_len: words.u32()?,
-                bytes: std::mem::take(&mut words.0).to_vec(),
-            },
-            3 => Self::PopEvent,
-            4 => Self::ChannelFd(words.channel()?),
-            5 => Self::Kick(words.qpn()?, words.u64()?),
-            6 => {
-                let (kind, index) = (words.u32()?, words.u32()?);
-                Self::Raise(Async::from_words(kind, index).ok_or(Errno::EINVAL)?)
-            }
-            7 => Self::List,
-            8 => Self::CloseChannel(words.channel()?),
-            9 => {
-                let scope = Scope::of(words.u32()?).ok_or(Errno::EINVAL)?;
-                Self::Record { scope, limit: words.u64()? }
-            }
-            10 => {
-                let text = std::mem::take(&mut words.0);
-                Self::Fault(Happened::decode(text).ok_or(Errno::EINVAL)?)
-            }
-            11 => Self::Port {
-                device: words.u32()?,
-                port: words.u32()?.try_into().map_err(|_| Errno::EINVAL)?,
-                is_up: words.flag()?,
-                after_ns: words.u64()?,
-            },
-            12 => Self::Device {
-                device: words.u32()?,
-                is_there: words.flag()?,
-                after_ns: words.u64()?,
-            },
-            13 => Self::Sysfs,
-            14 => Self::Share,
-            15 => Self::Sockets,
-            16 => Self::Why { is_asked: words.flag()? },
-            _ => return Err(Errno::EINVAL),
-        };
-        if words.0.is_empty() { Ok(request) } else { Err(Errno::EINVAL) }
+        errno::decode(message)
     }
 }
 
-/// Takes words off the front of a message.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (word, rest) = self.0.split_first_chunk().ok_or(Errno::EINVAL)?;
-        self.0 = rest;
-        Ok(*word)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn flag(&mut self) -> Result<bool> {
-        match self.u32()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    fn qpn(&mut self) -> Result<Qpn> {
-        Qpn::try_from(self.u32()?).map_err(|_| Errno::EINVAL)
-    }
-
-    fn channel(&mut self) -> Result<ChannelId> {
-        Ok(ChannelId { index: self.u32()?, generation: self.u32()? })
-    }
+fn encoded(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(message).expect("a vector takes any length")
 }
 
 #[cfg(test)]
@@ -462,11 +256,55 @@ mod tests {
         }
     }
 
+    /// A message of the same kind with other parts.
+    fn like(request: &Request, parts: &impl Serialize) -> Vec<u8> {
+        postcard::to_allocvec(&(request.encode()[0], parts)).unwrap()
+    }
+
     #[test]
     fn only_three_lines_are_a_fault() {
+        let [call, specs, outcome] = ["a", "b", "c"].map(String::from);
+        let request = Request::Fault(Happened { call, specs, outcome });
+        assert_eq!(request.encode(), like(&request, &"a\nb\nc"));
         for text in ["", "a", "a\nb", "a\nb\nc\nd", "a\rb\nc\nd", &"\n".repeat(4097)] {
-            let message = [&10u32.to_le_bytes(), text.as_bytes()].concat();
-            assert_eq!(Request::decode(&message), Err(Errno::EINVAL), "{text:?}");
+            assert_eq!(Request::decode(&like(&request, &text)), Err(Errno::EINVAL), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_that_mean_nothing_are_refused() {
+        let kind = FileKind::Cm { found: DeviceSet::ALL, seed: NonZeroU64::new(5) };
+        let hello = Request::Hello(Hello { kind, nonce_addr: 0, nonce: 0 });
+        let kick = Request::Kick(Qpn::new(1), 0);
+        let raise = Request::Raise(Async::CqOverflow(1));
+        let why = Request::Why { is_asked: true };
+        let port = Request::Port { device: 0, port: 1, is_up: true, after_ns: 0 };
+        let pairs = [
+            (like(&hello, &(2u32, u32::MAX, Some(5u64), 0u64, 0u64)), hello.encode()),
+            (like(&kick, &(1u32, 0u64)), kick.encode()),
+            (like(&raise, &(0u32, 1u32)), raise.encode()),
+            (like(&why, &true), why.encode()),
+            (like(&port, &(0u32, 1u8, true, 0u64)), port.encode()),
+        ];
+        pairs.into_iter().for_each(|(message, same)| assert_eq!(message, same));
+        let wrong = [
+            // A kind of request that there is not, and one of file.
+            vec![16],
+            like(&hello, &(4u32, 0u64, 0u64)),
+            // A seed is not 0, a queue pair's number has 24 bits, an event is of one of nine kinds.
+            like(&hello, &(2u32, u32::MAX, Some(0u64), 0u64, 0u64)),
+            like(&kick, &(1u32 << 24, 0u64)),
+            like(&raise, &(9u32, 1u32)),
+            // A flag is 0 or 1, a port's number has 8 bits.
+            like(&why, &2u8),
+            like(&port, &(0u32, 256u16, true, 0u64)),
+        ];
+        for message in wrong {
+            assert_eq!(Request::decode(&message), Err(Errno::EINVAL), "{message:?}");
+        }
+        for number in [0, -1, i32::MIN] {
+            let reply = postcard::to_allocvec(&Err::<(), _>(Errno::new(number))).unwrap();
+            assert_eq!(Reply::decode(&reply), Err(Errno::EINVAL), "{number}");
         }
     }
 
@@ -479,6 +317,8 @@ mod tests {
             Some(Created::Channel(ChannelId { index: 1, generation: 2 })),
             Some(Created::Cq { handle: 1, index: 2, generation: 3 }),
             Some(Created::Qp { handle: 1, qpn: Qpn::new(2) }),
+            Some(Created::Recording(7)),
+            Some(Created::Share(3)),
         ];
         let answers = created.map(|created| Ok(Answer { created, bytes: vec![9; 336] }));
         for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {
@@ -497,13 +337,22 @@ mod tests {
         assert_eq!(refused.unwrap_err().reason(), None);
     }
 
+    /// Neither a part of a message nor one with something behind it is taken, whatever lengths are in it.
     #[test]
-    fn what_is_no_message_is_refused() {
-        for message in [&[][..], &[9, 0, 0, 0], &[3, 0, 0, 0, 1], &[1, 0, 0, 0, 9, 0, 0, 0]] {
-            assert_eq!(Request::decode(message), Err(Errno::EINVAL));
+    fn a_message_is_whole() {
+        let request = Request::Command { out_len: 300, bytes: vec![7; 300] }.encode();
+        let answer = Answer { created: Some(Created::Recording(300)), bytes: vec![7; 300] };
+        let reply = Reply(Ok(answer)).encode();
+        for end in 0..request.len() {
+            assert_eq!(Request::decode(&request[..end]), Err(Errno::EINVAL), "{end}");
         }
-        for message in [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 0], &[0, 0, 0, 0, 9, 0, 0, 0]] {
-            assert_eq!(Reply::decode(message), Err(Errno::EINVAL));
+        for end in 0..reply.len() {
+            assert_eq!(Reply::decode(&reply[..end]), Err(Errno::EINVAL), "{end}");
         }
+        assert_eq!(Request::decode(&[&request[..], &[0]].concat()), Err(Errno::EINVAL));
+        assert_eq!(Reply::decode(&[&reply[..], &[0]].concat()), Err(Errno::EINVAL));
+        // More bytes than there can be memory for.
+        let command = Request::Command { out_len: 0, bytes: Vec::new() };
+        assert_eq!(Request::decode(&like(&command, &(0u32, u64::MAX >> 1))), Err(Errno::EINVAL));
     }
 }

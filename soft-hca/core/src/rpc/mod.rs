@@ -1,9 +1,10 @@
-//! What programs and the daemon say to each other.
+//! Messages between programs and the daemon, and the connections that carry them.
 //!
 //! Each opened device file is one connection (`SOCK_SEQPACKET`), so that the file ends when the
 //! last process that holds it ends. A request is one message and so is its reply; file
 //! descriptors travel beside it.
 
+mod field;
 mod message;
 mod silence;
 pub mod socket;

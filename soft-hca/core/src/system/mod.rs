@@ -1,11 +1,10 @@
 //! System calls that several parts need and the standard library has not, each kind in its place.
 //! What only one part needs is there.
 //!
-//! They are made by `libc`. `rustix`, which makes them without the C library, would serve the
-//! preloaded library no better. Of the functions that this library replaces in programs it calls
-//! seventeen itself. Eleven of them are the standard library's calls (`File`, `OwnedFd`, paths) and
-//! two its own; only `fstat`, `sendmsg`, `sendto` and `socket` could go another way, so calls that
-//! come back have to be expected anyhow. Those that must not come back are made by their number.
+//! They are made by `libc`. Of the functions that the preloaded library replaces in programs it calls
+//! some itself, and most of them by the standard library (`File`, `OwnedFd`, paths): calls that come
+//! back have to be expected. Those that must not come back are made by their number, and those for
+//! connections to the daemon by `rustix`, which asks the kernel itself (`rpc::socket`).
 
 mod clock;
 mod descriptors;

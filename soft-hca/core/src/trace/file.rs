@@ -47,6 +47,7 @@ pub(super) struct Header {
 #[derive(Debug)]
 pub(super) struct MappedFile {
     pub base: NonNull<u8>,
+    /// A multiple of [`CHUNK`].
     pub length: usize,
     file: File,
     /// Device and inode of the file.
@@ -60,7 +61,7 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 /// How long a file the process may write.
 fn file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: fills the structure that it is given.
+    // SAFETY: the structure is borrowed for the call, which writes to nothing else.
     match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
         0 => limit.rlim_cur,
         _ => u64::MAX,
@@ -98,11 +99,11 @@ impl MappedFile {
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-        let length = file.metadata()?.len() as usize;
-        if length < CHUNK as usize {
+        let length = file.metadata()?.len() / CHUNK * CHUNK;
+        if length == 0 {
             return Ok(None);
         }
-        let mapped = Self::map(file, length)?;
+        let mapped = Self::map(file, length as usize)?;
         match mapped.header().magic.load(Acquire) {
             MAGIC => Ok(Some(mapped)),
             0 => Ok(None),
@@ -112,7 +113,7 @@ impl MappedFile {
 
     fn map(file: File, length: usize) -> io::Result<Self> {
         let identity = identity(&file)?;
-        // SAFETY: a new mapping at an address of the system's choice.
+        // SAFETY: the kernel chooses the address, so that no memory in use is replaced.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -131,7 +132,8 @@ impl MappedFile {
     }
 
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: the mapping is page-aligned and longer than the header, which is all atomics.
+        // SAFETY: the mapping is page-aligned and longer than the header, which consists of atomics: any bytes are valid,
+        // whoever writes them (`arena`, on access to shared memory).
         unsafe { self.base.cast().as_ref() }
     }
 
@@ -142,7 +144,7 @@ impl MappedFile {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let length = (to - from) as libc::off_t;
-        // SAFETY: changes our own file only.
+        // SAFETY: the call has a descriptor and numbers, and touches no memory of this process.
         match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), from as libc::off_t, length) } {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),
@@ -169,7 +171,7 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: unmaps what `map` has mapped; nothing borrowed from it outlives `self`.
+        // SAFETY: `map` has mapped these bytes for this value alone, and all references to them borrow from it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }

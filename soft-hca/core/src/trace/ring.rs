@@ -77,9 +77,10 @@ pub struct TraceRing {
     file: MappedFile,
 }
 
-// SAFETY: records are claimed by atomics, and whoever has claimed one is the only one to write it.
+// SAFETY: the mapping is the process's and no thread's own.
 unsafe impl Send for TraceRing {}
-// SAFETY: as above.
+// SAFETY: threads share atomics; plain stores go to a record that the storing thread has claimed by one of them
+// (`arena`, on access to shared memory).
 unsafe impl Sync for TraceRing {}
 
 impl TraceRing {
@@ -123,11 +124,12 @@ impl TraceRing {
         START as u64 + at % self.capacity()
     }
 
-    /// The first word of the record at a position, which has memory.
+    /// The word at a position, which has memory: the first of a record, or one that is read.
     fn word(&self, at: u64) -> &AtomicU32 {
         let offset = self.offset(at);
-        debug_assert!(offset % ALIGN as u64 == 0 && offset + 4 <= self.file.length as u64);
-        // SAFETY: within the mapping and aligned; all processes use it as an atomic only.
+        debug_assert!(offset % 4 == 0 && offset + 4 <= self.file.length as u64);
+        // SAFETY: a position is a multiple of 4, and so are the ring's start and its capacity, so that a whole and aligned
+        // word is there within the mapping. Nothing has a reference to it but atomics.
         unsafe { AtomicU32::from_ptr(self.file.base.as_ptr().add(offset as usize).cast()) }
     }
 
@@ -143,8 +145,8 @@ impl TraceRing {
         };
         let mut to = self.offset(at) as usize + 4;
         for part in parts {
-            // SAFETY: the record is ours, it has memory, and nobody reads it before the mark is
-            // set.
+            // SAFETY: `claim` has given this thread so many bytes, which have memory and lie in one piece within the
+            // mapping; nobody reads them before the mark is released.
             unsafe {
                 ptr::copy_nonoverlapping(
                     part.as_ptr(),
@@ -171,7 +173,9 @@ impl TraceRing {
             // steps.
             let fits = room <= left;
             let size = if fits { room } else { left.min(u64::from(LENGTH) / 8 * 8) };
-            let is_free = at + size <= header.freed.load(Acquire) + self.capacity();
+            let is_free = at + size <= header.freed.load(Acquire) + self.capacity()
+                // Another process may have written it.
+                && at % ALIGN as u64 == 0;
             if !is_free || !self.file.reaches(self.offset(at) + size) {
                 return None;
             }
@@ -213,19 +217,15 @@ impl TraceRing {
             if word & WHOLE == 0 && !is_over {
                 return None;
             }
-            let start = offset as usize + 4;
+            let start = *at + 4;
             *at = end;
             if word & WHOLE == 0 || length < 4 + size_of::<Head>() {
                 continue;
             }
             let mut bytes = vec![0; length - 4];
-            // SAFETY: the record is whole: nobody writes it any more.
-            unsafe {
-                ptr::copy_nonoverlapping(
-                    self.file.base.as_ptr().add(start),
-                    bytes.as_mut_ptr(),
-                    bytes.len(),
-                );
+            for (part, at) in bytes.chunks_mut(4).zip((start..).step_by(4)) {
+                let word = self.word(at).load(Relaxed).to_ne_bytes();
+                part.copy_from_slice(&word[..part.len()]);
             }
             let (head, behind) = Head::read_from_prefix(&bytes).ok()?;
             // What is left at the end of the ring is no record.
@@ -255,10 +255,11 @@ impl TraceRing {
     /// a process that lives.
     pub fn release(&self, until: u64) {
         let header = self.header();
-        for at in (header.freed.load(Relaxed)..until).step_by(ALIGN) {
+        let from = header.freed.load(Relaxed) / ALIGN as u64 * ALIGN as u64;
+        for at in (from..until).step_by(ALIGN) {
             let offset = self.offset(at) as usize;
-            // SAFETY: within the mapping and aligned; these bytes are nobody's until they count as
-            // freed.
+            // SAFETY: a position is a multiple of 8, and so are the ring's start and its capacity, so that eight aligned
+            // bytes are there within the mapping. Nothing has a reference to them but atomics.
             let place = unsafe { AtomicU64::from_ptr(self.file.base.as_ptr().add(offset).cast()) };
             place.store(0, Relaxed);
         }

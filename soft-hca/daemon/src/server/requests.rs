@@ -95,7 +95,7 @@ impl Daemon {
             }
             Request::Record { limit, scope } => {
                 let number = self.record(token, limit, scope)?;
-                Ok(Handled::Answered(Ok(number.to_le_bytes().to_vec().into()).into()))
+                Ok(Handled::Answered(Ok(Created::Recording(number).into()).into()))
             }
             Request::Port { device, port, is_up, after_ns } => {
                 let device = device as usize;
@@ -129,7 +129,7 @@ impl Daemon {
         };
         let share = self.fabric.lend_share(file.proc);
         let share = share.ok_or(Errno::ENOENT.because(Refusal::NoShareLeft))?;
-        Ok(Ok((share as u32).to_le_bytes().to_vec().into()).into())
+        Ok(Ok(Created::Share(share as u32).into()).into())
     }
 
     /// Lends it the sockets of its share.
@@ -232,7 +232,7 @@ impl Daemon {
         };
         self.files.set(token, file);
         let created = Created::File { process: proc as u32, file: token, refusal };
-        let answer = Ok(Answer { created: Some(created), ..Answer::default() });
+        let answer = Ok(created.into());
         let mut fds = vec![arena, events];
         // A program that posts to another host wakes the link by it.
         fds.extend(doorbell);

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use soft_hca_core::arena::Share;
 use soft_hca_core::port::socket::Socket;
 use soft_hca_core::port::{QueuePair, Running};
-use soft_hca_core::rpc::{Connection, Request};
+use soft_hca_core::rpc::{Connection, Created, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::Qpn;
 
@@ -75,7 +75,7 @@ pub(crate) fn ask(process: &'static Process, connection: &Connection) {
         return;
     }
     let Ok((answer, _)) = daemon::ask(connection, &Request::Share) else { return };
-    let Ok(number) = answer.bytes[..].try_into().map(u32::from_le_bytes) else { return };
+    let Some(Created::Share(number)) = answer.created else { return };
     let own = Own {
         process,
         number: number as usize,

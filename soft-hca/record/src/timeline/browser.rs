@@ -1,6 +1,5 @@
 //! Pages in a real browser: nothing overlaps in its fonts, the keyboard leads everywhere, nothing is
-//! fetched and nothing complains. Skipped where Chromium is missing, unless `SOFT_HCA_STRICT=1` is
-//! set.
+//! fetched and nothing complains. Skipped where Chromium is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -117,9 +116,7 @@ fn placed(entries: &mut [Entry]) {
 #[test]
 fn a_browser_shows_every_page() {
     let Some(program) = browser() else {
-        let text = "skipped: chromium is not installed";
-        assert!(env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"), "{text}");
-        println!("{text}");
+        needs::missing("chromium is not installed (package chromium)");
         return;
     };
     let folder = Folder::new();

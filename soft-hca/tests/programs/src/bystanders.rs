@@ -35,7 +35,7 @@ pub struct Bystanders {
     is_over: AtomicBool,
 }
 
-/// Whether all that takes part is installed; if not, the test is skipped with a word about it.
+/// Whether all that takes part is installed; if not, the test is skipped.
 pub fn can_stand_by() -> bool {
     installed(&NEEDED)
 }

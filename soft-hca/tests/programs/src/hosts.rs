@@ -23,6 +23,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::place::Place;
 use crate::program::Program;
+use crate::skipped;
 use crate::{assert_has, tcp};
 
 /// The link's interface, on both hosts.
@@ -213,7 +214,7 @@ pub struct Hosts {
 
 impl Hosts {
     /// Two hosts whose fabrics have a link between them; none if this system has no namespaces for
-    /// us, which is said.
+    /// us, and the test is skipped.
     pub fn new(name: &str) -> Option<Self> {
         Self::with(name, 1500, &["--roce"])
     }
@@ -222,7 +223,7 @@ impl Hosts {
     /// addresses are added.
     pub fn with(name: &str, mtu: u32, options: &[&str]) -> Option<Self> {
         let made = Self::make(name, mtu, options);
-        made.map_err(|why| println!("skipped: no two network namespaces here: {why}")).ok()
+        made.map_err(|why| skipped(format_args!("no two network namespaces here: {why}"))).ok()
     }
 
     fn make(name: &str, mtu: u32, options: &[&str]) -> Result<Self, String> {

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::retry_on_intr;
 
+pub use needs::{missing, skipped};
+
 use crate::place::Place;
 use soft_hca_core::config;
 use soft_hca_core::provider::MULTIARCH;
@@ -94,8 +96,8 @@ pub fn release() -> (u32, u32) {
     (numbers.next().unwrap(), minor)
 }
 
-/// Whether all these programs are installed. If not, the test is skipped with a word about it,
-/// or fails if the environment asks for that.
+/// Whether all these programs are installed. If not, the test is skipped, or fails if the environment says so
+/// ([`missing`]).
 pub fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = match other_programs() {
@@ -103,15 +105,15 @@ pub fn installed(programs: &[&str]) -> bool {
         None => std::env::split_paths(&path).collect::<Vec<_>>(),
     };
     let is_there = |program: &str| dirs.iter().any(|dir| dir.join(program).is_file());
-    programs.iter().all(|program| is_there(program) || missing(program, package(program)))
+    programs.iter().all(|program| is_there(program) || lacks(program, package(program)))
 }
 
 /// Whether programs' polls pass through soft-hca's. With `SOFT_HCA_HOOK=0` they do not, and a test of what is
-/// done or known by them is skipped with a word about it.
+/// done or known by them is skipped.
 pub fn polls_are_seen() -> bool {
     let are_seen = config::is_hooked();
     if !are_seen {
-        println!("skipped: SOFT_HCA_HOOK is 0");
+        skipped("SOFT_HCA_HOOK is 0");
     }
     are_seen
 }
@@ -123,7 +125,7 @@ pub fn headers(names: &BTreeSet<&str>) -> bool {
         Some("gloo") => "package libgloo-dev",
         _ => "package linux-libc-dev or libibverbs-dev",
     };
-    names.iter().all(|name| is_there(name) || missing(name, package(name)))
+    names.iter().all(|name| is_there(name) || lacks(name, package(name)))
 }
 
 /// Compiles a C program in a place, with these libraries; its path, or none if that cannot be done
@@ -159,11 +161,9 @@ pub fn assert_has(text: &str, expected: &[&str]) {
     }
 }
 
-/// Says that something is not installed, or fails. Never true.
-fn missing(what: &str, package: &str) -> bool {
-    let text = format!("{what} is not installed ({package})");
-    assert!(std::env::var_os("SOFT_HCA_STRICT").is_none_or(|strict| strict != "1"), "{text}");
-    println!("skipped: {text}");
+/// Skips the test for what is not installed. Never true.
+fn lacks(what: &str, package: &str) -> bool {
+    missing(format_args!("{what} is not installed ({package})"));
     false
 }
 
@@ -176,7 +176,7 @@ pub fn pyverbs() -> Option<PathBuf> {
         let attempt = attempt.args(["-c", "import pyverbs"]).stderr(Stdio::null()).status();
         attempt.is_ok_and(|status| status.success())
     };
-    if has_module(&python) || missing("Python's module pyverbs", "package python3-pyverbs") {
+    if has_module(&python) || lacks("Python's module pyverbs", "package python3-pyverbs") {
         return Some(python);
     }
     None
@@ -216,14 +216,14 @@ fn package(program: &str) -> &'static str {
 }
 
 /// Whether this system lets programs be started by a command such as `unshare --user`. If not, the
-/// test is skipped with a word about it.
+/// test is skipped.
 pub fn can_start_by(command: &str) -> bool {
     let mut words = command.split_whitespace();
     let mut attempt = Command::new(words.next().unwrap());
     let attempt = attempt.args(words).arg("true").stderr(Stdio::null()).status();
     let can = attempt.is_ok_and(|status| status.success());
     if !can {
-        println!("skipped: `{command}` does not work here");
+        skipped(format_args!("`{command}` does not work here"));
     }
     can
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -106,7 +107,8 @@ impl Machine {
         // In one piece: after the last brace of a `quit` nobody reads on.
         let request = json!({ "execute": order, "arguments": arguments }).to_string();
         self.requests.write_all(request.as_bytes()).unwrap();
-        loop {
+        let end = Instant::now() + LIMIT;
+        while Instant::now() < end {
             let mut line = String::new();
             let read = self.answers.read_line(&mut line);
             assert!(read.is_ok_and(|n| n > 0), "{order}: no answer\n{}", self.program.output());
@@ -119,6 +121,7 @@ impl Machine {
                 return Ok(value.take());
             }
         }
+        panic!("{order}: events, and no answer\n{}", self.program.output());
     }
 
     /// The same with an order that is obeyed.

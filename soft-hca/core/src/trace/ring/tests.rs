@@ -208,3 +208,26 @@ fn another_version_is_refused() {
     ours.header().magic.store(0, Release);
     assert!(TraceRing::open(&path).unwrap().is_none(), "its header is not written yet");
 }
+
+/// Positions in the header, and the file's length, as another process of the same user may write them.
+#[test]
+fn uneven_positions_lead_nowhere() {
+    let folder = Folder::new("uneven");
+    let (ours, theirs) = folder.ring(CHUNK);
+    let event = Event::from(Stalled::default());
+    ours.append(about(1), &event, &[]);
+    let end = ours.header().end.fetch_add(3, AcqRel);
+    ours.append(about(2), &event, &[]);
+    assert_eq!((ours.header().end.load(Acquire), ours.dropped()), (end + 3, 1));
+    ours.header().end.store(end, Release);
+    let mut at = TraceRing::start();
+    assert_eq!(times(&theirs, &mut at, false), [1]);
+    theirs.header().freed.store(5, Release);
+    theirs.release(at);
+    assert_eq!(theirs.header().freed.load(Acquire), end);
+    // What has been read is zeros, from the position below on.
+    assert!((0..end).step_by(4).all(|at| theirs.word(at).load(Acquire) == 0));
+    let path = folder.0.join("ring");
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(CHUNK + 3).unwrap();
+    assert_eq!(TraceRing::open(&path).unwrap().unwrap().capacity(), ours.capacity());
+}

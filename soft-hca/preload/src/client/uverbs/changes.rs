@@ -80,7 +80,7 @@ impl UverbsFile {
                 }
                 self.handles.add_qp(handle, qpn);
             }
-            Some(Created::File { .. }) | None => {}
+            Some(Created::File { .. } | Created::Recording(_) | Created::Share(_)) | None => {}
         }
         match command.number {
             command::GET_CONTEXT => {

@@ -17,6 +17,9 @@ pub(super) const MTU: Mtu = Mtu::B256;
 /// The first packets' numbers are these, 0, 1, ...
 pub(super) const FIRST: u32 = 0xff_fffe;
 
+/// No requester or responder here has more packets to send at once.
+pub(super) const MOST_AT_ONCE: usize = 10_000;
+
 pub(super) fn psn(packet: u32) -> Psn {
     Psn::new(FIRST) + packet
 }
@@ -40,6 +43,7 @@ pub(super) fn sent(requester: &mut RcRequester) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(0, |run| {
         packets.extend_from_slice(run);
+        assert!(packets.len() < MOST_AT_ONCE, "packets without end");
         Ok(())
     }) > 0
     {}
@@ -330,6 +334,7 @@ pub(super) fn responses(responder: &mut RcResponder, program: &mut Program) -> V
     let mut responses = Vec::new();
     while responder.transmit(program, |_, run| {
         responses.extend_from_slice(run);
+        assert!(responses.len() < MOST_AT_ONCE, "responses without end");
         Ok(())
     }) > 0
     {}

@@ -1,6 +1,6 @@
 //! Packets that are sent once more before the time for their answer is over.
 
-use super::details::{acknowledge, acknowledge_at, numbers, requester, sent};
+use super::details::{MOST_AT_ONCE, acknowledge, acknowledge_at, numbers, requester, sent};
 use super::network::Faults;
 use super::world::{Work, World, attributes, request};
 use crate::transport::attributes::{Attributes, Mtu};
@@ -26,6 +26,7 @@ fn sent_at(requester: &mut RcRequester, now_ns: u64) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(now_ns, |run| {
         packets.extend_from_slice(run);
+        assert!(packets.len() < MOST_AT_ONCE, "packets without end");
         Ok(())
     }) > 0
     {}

@@ -13,6 +13,9 @@ use crate::wire::packet::Packet;
 /// Bytes of a receive, and of the memory for each write.
 const ROOM: usize = 2048;
 
+/// An exchange takes less time, on its own clock.
+const LIMIT_NS: u64 = 1_000_000_000;
+
 /// Sends and writes messages that carry their place in the order, and returns the places of those
 /// that arrived.
 fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
@@ -42,6 +45,7 @@ fn exchange(seed: u64, faults: Faults, busy: u32, messages: u64) -> Vec<u64> {
     let mut now = 0;
     let mut arrived = Vec::new();
     loop {
+        assert!(now < LIMIT_NS, "{} of {messages} messages are sent", sender.completed.len());
         let mut port =
             NetworkPort { network: &mut network, random: &mut random, busy, now_ns: now, to: 1 };
         while source.poll(now, 1, &mut port, &mut sender, &mut silent) {}

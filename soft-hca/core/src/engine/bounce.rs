@@ -18,10 +18,11 @@ use crate::arena::{
 };
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::bounce_phase;
+use crate::engine::futex;
 use crate::engine::pids::Pids;
+use crate::engine::proc::{DAEMON, is_daemon};
 use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
-use crate::engine::{Actor, DAEMON, LINK, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
 
@@ -61,7 +62,7 @@ impl Job {
 }
 
 fn patience(me: usize, is_silent: bool) -> Duration {
-    match (matches!(me, DAEMON | LINK), is_silent) {
+    match (is_daemon(me), is_silent) {
         (true, false) => DAEMON_PATIENCE,
         (true, true) => Duration::ZERO,
         (false, false) => PATIENCE,
@@ -279,41 +280,28 @@ pub(super) fn copy(
     Ok(())
 }
 
-impl Actor<'_> {
-    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
-    /// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
-    /// memory that the dead process's locks keep others from using. For the daemon.
-    fn end_bounces_of(&self, dead: usize) -> bool {
-        fail_dead(self.arena, |helper| helper == dead);
-        let withdraw = |slot: &BounceSlot| {
-            bounce_phase::withdraw(&slot.phase, bounce_phase::look(&slot.phase));
-        };
-        let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
-        self.arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
-        self.busy_bounces(is_its_own).is_empty()
-    }
+/// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
+/// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
+/// memory that the dead process's locks keep others from using. For the daemon.
+pub(super) fn end_all_of(arena: &Arena, dead: usize) -> bool {
+    fail_dead(arena, |helper| helper == dead);
+    let withdraw = |slot: &BounceSlot| {
+        bounce_phase::withdraw(&slot.phase, bounce_phase::look(&slot.phase));
+    };
+    let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
+    arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
+    busy(arena, is_its_own).is_empty()
+}
 
-    /// Takes all locks that a dead process has in the arena from it. False if that has to wait for a
-    /// helper that is at work for it. For the daemon.
-    #[must_use]
-    pub fn release_all_of(&self, dead: usize) -> bool {
-        let is_over = self.end_bounces_of(dead);
-        if is_over {
-            self.arena.release_locks_of(dead);
-        }
-        is_over
-    }
+/// Slots for which a helper is at work: index, and the word that says so.
+pub(super) fn busy(arena: &Arena, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
+    let slots = arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
+    let words = slots.map(|(index, slot)| (index, bounce_phase::look(&slot.phase)));
+    words.filter(|busy| bounce_phase::is_busy(busy.1) && is_busy(arena, *busy)).collect()
+}
 
-    /// Slots for which a helper is at work: index, and the word that says so.
-    pub(super) fn busy_bounces(&self, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
-        let slots = self.arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
-        let words = slots.map(|(index, slot)| (index, bounce_phase::look(&slot.phase)));
-        words.filter(|busy| bounce_phase::is_busy(busy.1) && self.is_busy(*busy)).collect()
-    }
-
-    /// Whether the helper is still at it.
-    pub(super) fn is_busy(&self, (index, word): (usize, u32)) -> bool {
-        let slot = &self.arena.bounce_slots[index];
-        slot.phase.load(Acquire) == word && !slot.helper_is_gone(self.arena)
-    }
+/// Whether the helper is still at it.
+pub(super) fn is_busy(arena: &Arena, (index, word): (usize, u32)) -> bool {
+    let slot = &arena.bounce_slots[index];
+    slot.phase.load(Acquire) == word && !slot.helper_is_gone(arena)
 }

@@ -113,7 +113,7 @@ impl Copier for LocalCopier {
         if length == 0 {
             return Ok(());
         }
-        let _held = match self.registry() {
+        let _in_use = match self.registry() {
             None => None,
             Some(registry) => Some((
                 registry.hold(me, from, false).ok_or(Fault::Source)?,

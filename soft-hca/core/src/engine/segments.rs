@@ -145,7 +145,7 @@ impl SegmentList {
     }
 
     /// How many more segments are sure to fit.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn remaining(&self) -> usize {
         self.segments.remaining_capacity()
     }
 
@@ -258,7 +258,7 @@ mod tests {
         for i in 0..100 {
             push(&mut list, i * 10, 1);
         }
-        assert_eq!((list.room(), list.bytes()), (0, MAX_SEGMENTS as u64));
+        assert_eq!((list.remaining(), list.bytes()), (0, MAX_SEGMENTS as u64));
         push(&mut list, u64::MAX, 5);
         push(&mut list, 3, 5);
         assert_eq!(list.bytes(), MAX_SEGMENTS as u64);

@@ -24,7 +24,7 @@
 //! UC and UD go to SQE for errors of the sending side. Where no completion tells a responder why it
 //! has failed, an asynchronous event does ([`refusal_event`]).
 
-use crate::engine::Async;
+use crate::engine::asynchronous::Async;
 use crate::uapi::verbs::status;
 
 /// Local memory of a work request may not be used so.

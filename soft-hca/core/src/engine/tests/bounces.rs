@@ -273,7 +273,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
         if !is_named {
             ring.slot(ring.consumer()).set_u32(12, 0);
         }
-        Actor { copier: &copier, ..world.actor(THEM) }.settle(cq);
+        Actor { copier: &copier, ..world.actor(THEM) }.drain_staged(cq);
         assert_eq!(secret, [1; 64]);
     }
 }

@@ -7,10 +7,16 @@ use std::sync::{Arc, Mutex};
 use soft_hca_verbs::cause::Cause;
 
 use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
+#[cfg(test)]
+use crate::engine::deferred::Deferred;
+#[cfg(test)]
+use crate::engine::request::Requester;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
     RemoteDatagram, guard, ring_entries,
 };
+#[cfg(test)]
+use crate::engine::{completion, cursor, effects, locking};
 use crate::ring;
 use crate::system::page_bytes;
 use crate::trace::Event;
@@ -147,6 +153,40 @@ impl TestEnv {
 
     pub(crate) fn take_raised(&self) -> Vec<Async> {
         std::mem::take(&mut self.raised.lock().unwrap())
+    }
+}
+
+/// What only the link's packets, or a test, has the engine do.
+#[cfg(test)]
+impl Actor<'_> {
+    /// Adds a completion, wakes the channel if the queue is armed for it.
+    pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
+        let mut deferred = Deferred::default();
+        completion::complete_all(self, cq, [(*cqe, solicited)], None, None, &mut deferred);
+        effects::carry_out(self, &mut deferred);
+    }
+
+    /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
+    /// executes what has waited for them: for who gets the peer's answers. False, and nothing is
+    /// done, if somebody else has a lock that the daemon needs for this.
+    #[must_use]
+    pub(crate) fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return true };
+        let mut deferred = Deferred::default();
+        {
+            let Some(_guards) = locking::lock_with_cq(self, &qp.send_lock, &qp.send_cq) else {
+                return false;
+            };
+            let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+            if let Some(ring) = cursor::send_ring(self.arena, qp).filter(|_| is_up) {
+                if qp.live.load(Acquire) == qpn {
+                    Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+                }
+            }
+        }
+        effects::carry_out(self, &mut deferred);
+        self.run_send_queue(qpn);
+        true
     }
 }
 
@@ -436,7 +476,7 @@ impl World {
             ring.set_consumer(ring.advance(at, 1));
         }
         // As the preloaded library does.
-        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).settle(cq);
+        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).drain_staged(cq);
         all
     }
 

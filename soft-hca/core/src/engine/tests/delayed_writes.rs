@@ -102,7 +102,7 @@ fn who_leaves_rts_has_it_executed_before() {
     let (mut source, mut target) = (world.buffer(US, vec![1; 8]), world.buffer(THEM, vec![0; 8]));
     post(&world, pair, &mut source, &mut target);
     assert_eq!(world.statuses(a), []);
-    world.actor(DAEMON).release_held(a);
+    world.actor(DAEMON).release_delayed(a);
     assert_eq!(world.statuses(a), [(1, SUCCESS), (2, SUCCESS)]);
     assert_eq!((world.statuses(b), target.bytes), (vec![(7, SUCCESS)], vec![1; 8]));
 }

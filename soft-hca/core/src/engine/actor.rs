@@ -15,7 +15,7 @@ pub struct Actor<'a> {
     pub arena: &'a Mapping,
     /// Index of this process in the arena; 0 is the daemon.
     pub me: usize,
-    /// What the process gives.
+    /// The process's own part.
     pub env: &'a dyn Env,
     /// Moves bytes between processes.
     pub copier: &'a dyn Copier,

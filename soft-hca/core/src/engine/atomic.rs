@@ -31,7 +31,7 @@ pub(super) fn check_result_capacity(capacity: u32) -> Result<(), CheckError> {
     if capacity < WORD { Err(too_long(WORD.into(), capacity.into())) } else { Ok(()) }
 }
 
-/// What the responder has to allow.
+/// Rights that the responder has to give.
 fn right(kind: u32) -> u32 {
     if kind == opcode::ATOMIC_WRITE { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC }
 }

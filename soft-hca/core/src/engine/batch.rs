@@ -59,13 +59,13 @@ pub(super) fn transfer<'a>(
             Err(NotPlanned::Yet)
         };
         match planned {
-            // What it invalidates must not be used by the next one.
+            // The next message must not use the key that this one invalidates.
             Ok(()) if wqe.opcode == opcode::SEND_WITH_INV => break,
             Ok(()) => {}
             Err(reason) if batch.messages.is_empty() => {
                 return not_planned(actor, requester, responder, &wqe, reason, deferred);
             }
-            // What is wrong shows again when the message is at the head.
+            // The error shows again when the message is at the head.
             Err(_) => {
                 batch.local.restore(marks.0);
                 batch.remote.restore(marks.1);
@@ -136,7 +136,7 @@ fn move_batch<'a>(
                         deferred,
                     );
                 }
-                // What is wrong shows again when the message is at the head.
+                // The error shows again when the message is at the head.
                 _ => good,
             }
         }
@@ -155,8 +155,8 @@ fn move_again<'a, 'm>(
     is_read: bool,
     fault: Fault,
 ) -> (&'m [Message], Option<Fault>) {
-    // Who is not reached is not reached by any of them, and it may have taken seconds to find
-    // that out.
+    // A process that is not reached is not reached by any of them, and finding that out may have
+    // taken seconds.
     if fault == Fault::Unreachable {
         return (&[], Some(fault));
     }
@@ -236,7 +236,7 @@ fn move_bytes(
     if batch.is_sends() {
         return eager::stage_or_move(actor, cq, local, remote);
     }
-    // What goes straight to memory comes behind what was sent before.
+    // Bytes that go straight to memory come behind those that were sent before.
     actor.drain_staged(cq);
     let (from, to) = if is_read { (remote, local) } else { (local, remote) };
     actor.copy(from, to)

@@ -1,8 +1,8 @@
 //! Copies through the arena, for memory that the system does not let us reach.
 //!
-//! The bytes go to a slot's bounce buffer and from there to where they belong. Whoever can do so moves
-//! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
-//! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
+//! The bytes go to a slot's bounce buffer and from there to where they belong. This thread moves
+//! its own memory and what it may reach; all else it requests of a helper, a thread of the memory's
+//! owner if the owner is closed, else one of the daemon (`helper`).
 //!
 //! Requester and helper agree by the request's phase (`bounce_phase`). A slot whose helper is at
 //! work is not used anew before the helper is done with it, or dead.
@@ -42,7 +42,7 @@ const DAEMON_PATIENCE: Duration = Duration::from_millis(20);
 /// A requester that has waited so long has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
-/// What a helper is asked for.
+/// A request to a helper.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub way: Way,
@@ -78,8 +78,8 @@ impl BounceSlot {
 
     /// The helper's first step: the request, if it is for this helper and nobody else has it.
     pub(super) fn claim(&self, me: usize) -> Option<Job> {
-        let is_asked = bounce_phase::is_asked(self.phase.load(Acquire));
-        if !is_asked || self.helper.load(Acquire) as usize != me {
+        let is_requested = bounce_phase::is_requested(self.phase.load(Acquire));
+        if !is_requested || self.helper.load(Acquire) as usize != me {
             return None;
         }
         if !bounce_phase::begin(&self.phase) {
@@ -123,7 +123,7 @@ impl BounceSlot {
 pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
     for slot in &arena.bounce_slots {
         let word = slot.phase.load(Acquire);
-        if (bounce_phase::is_asked(word) || bounce_phase::is_busy(word))
+        if (bounce_phase::is_requested(word) || bounce_phase::is_busy(word))
             && (slot.helper_is_gone(arena) || is_dead(slot.helper.load(Acquire) as usize))
         {
             slot.fail();
@@ -187,7 +187,7 @@ impl<'a> SlotGuard<'a> {
         }
         bounce_phase::ask(&slot.phase);
         let bit = 1 << self.index;
-        let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
+        let is_silent = arena.procs[helper].requested.fetch_or(bit, AcqRel) & bit != 0;
         wake_helper(arena, helper);
         self.wait(helper, patience(me, is_silent))
     }

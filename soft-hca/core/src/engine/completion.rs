@@ -16,7 +16,7 @@ use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
 
-/// Has the processor fetch the place of the next completion.
+/// Has the processor fetch the slot of the next completion.
 pub(super) fn prefetch(arena: &Mapping, cq: u32) {
     let Some(cq) = arena.cqs.get(cq as usize) else { return };
     if let Some(ring) = arena.ring(&cq.ring) {
@@ -36,7 +36,7 @@ pub(super) fn complete_failed(
 }
 
 /// Adds completions, with whether each is solicited, and the cause of all if they are errors.
-/// They appear together: what the one who polls looks at is written once. In the next step
+/// They appear together: the index that the program polls is written once. In the next step
 /// their requests have been retired. Waking is left for later; the caller may hold locks of
 /// queue pairs.
 ///
@@ -66,7 +66,7 @@ pub(super) fn complete_all(
         if credits == 0 {
             let unread = ring.distance(ring.consumer(), producer);
             credits = entries_of(cq, &ring).saturating_sub(unread);
-            // Nobody has reserved a credit for an error, or for who has waited in vain.
+            // No credit is reserved for an error, or for a request that has waited in vain.
             let is_sure = cqe.status == status::SUCCESS && !may_overrun(cq, &ring);
             is_lost = credits == 0 && (!is_sure || unread == ring.mask());
         }

@@ -77,7 +77,7 @@ impl Drop for Credits<'_> {
     }
 }
 
-/// What has waited for a credit, and since when. Kept between two attempts.
+/// A wait for a credit, which lasts from one attempt to the next.
 #[derive(Debug, Default)]
 pub(super) struct CreditWait {
     /// How long it waits, unless the program polls. 0: not set yet.

@@ -31,7 +31,7 @@ impl SendCursors {
     }
 }
 
-/// The queue pair's send ring, if its slots have room for work requests.
+/// The queue pair's send ring, if work requests fit into its slots.
 pub(super) fn send_ring<'a>(arena: &'a Mapping, qp: &Qp) -> Option<Ring<'a>> {
     arena.ring(&qp.sq).filter(|ring| ring.slot_bytes() >= MIN_SEND_SLOT)
 }
@@ -45,7 +45,7 @@ pub(super) fn has_receives(arena: &Mapping, qp: &Qp) -> bool {
 }
 
 /// Gives the slots before `index` back to the program. This comes before their completion: who
-/// polls it may post again at once, and finds room.
+/// polls it may post again at once, and finds a free slot.
 pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
     ring.set_consumer(index);
     Retiring { own, index: index & ring.mask() }

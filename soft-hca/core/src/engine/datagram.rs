@@ -30,7 +30,7 @@ use crate::engine::turn::{Bytes, Turn};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{Mtu, SET_QKEY, network_type, opcode, send_flag};
 
-/// What a GRH of InfiniBand announces behind it (IBTA 8.3).
+/// The header behind a GRH, as it says on InfiniBand (IBTA 8.3).
 const IB_NEXT_HEADER: u8 = 0x1b;
 
 /// Bytes that RoCE v2 has around the payload, beside IP and UDP: BTH, DETH, ICRC.
@@ -41,7 +41,7 @@ fn group_hop_limit(ah: &Ah) -> Option<u8> {
     ip::is_multicast(&gid(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
 }
 
-/// What lies before the payload: the IP header that the datagram would have on a network, or on
+/// The bytes before the payload: the IP header that the datagram would have on a network, or on
 /// InfiniBand the GRH. rxe leaves an IPv4 header's checksum 0 on the way to oneself; here it is
 /// always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {

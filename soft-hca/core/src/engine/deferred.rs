@@ -1,4 +1,4 @@
-//! What is to be done once all locks are free.
+//! Effects that wait until all locks are free.
 
 use crate::engine::asynchronous::Async;
 

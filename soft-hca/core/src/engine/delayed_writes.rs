@@ -43,7 +43,7 @@ fn is_moved(qp: &Qp) -> bool {
     qp.put_off_until_ns.load(Acquire) & MOVED != 0
 }
 
-/// What is executed now of `limit` requests from the head on; `None` if the one at the head is delayed, and
+/// The share of `limit` requests from the head on that is executed now; `None` if the one at the head is delayed, and
 /// the daemon comes back. The queue pair is not a strict one; the caller holds the `send_lock`.
 pub(super) fn turn(
     actor: &Actor<'_>,
@@ -80,7 +80,7 @@ fn delay(
     if count >= LAST || !peer.is_some_and(is_other) {
         return Some(limit);
     }
-    // What waits for the peer waits for that alone. The request behind the head may be one to delay.
+    // A request that waits for the peer waits for that alone. The request behind the head may be one to delay.
     let wqe = requester.wqe(requester.head());
     if wqe.opcode != opcode::RDMA_WRITE || qp.wait.load(Acquire) != 0 {
         return Some(limit.min(1));
@@ -100,12 +100,12 @@ fn delay(
         actor.env.trace_at(now, requester.owner.proc as u32, &event, &cause);
     } else if until & MOVED == 0 && now >= until {
         if !move_bytes(actor, requester, deferred) {
-            // What is wrong with it shows now.
+            // The error shows now.
             return Some(limit.min(1));
         }
         until = (now + SHOWN_NS) | MOVED;
     } else if now >= until {
-        // That it is put off stays until it was executed, for which it may have to wait again.
+        // The time stays until the write was executed, for which it may have to wait again.
         return Some(limit.min(1));
     } else if !actor.is_daemon() {
         // The daemon knows of it.

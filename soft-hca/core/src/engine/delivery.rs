@@ -20,7 +20,7 @@ use crate::uapi::verbs::{QpState, qp_type};
 /// Bytes that a datagram's receive has before the payload.
 pub(super) const GRH: usize = 40;
 
-/// What a queue pair does with a datagram that is for it.
+/// The fate of a datagram at the queue pair that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     /// It has gone into this receive.
@@ -37,9 +37,9 @@ pub(super) struct Datagram<'d> {
     pub qkey: u32,
     /// The sender's P_Key.
     pub pkey: u32,
-    /// What the receive's completion tells, name and length apart.
+    /// The receive's completion, name and length apart.
     pub received: ReceiveCompletion,
-    /// What its packet adds to the counters of the port that it comes to; nothing if the link has
+    /// The packet's share of the counters of the port that it comes to; nothing if the link has
     /// counted it.
     pub tally: Tally,
 }

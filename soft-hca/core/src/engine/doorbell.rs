@@ -1,4 +1,4 @@
-//! Where the data path begins: a doorbell, or the daemon when a queue pair is to be run again, or fails.
+//! The beginning of the data path: a doorbell, or the daemon when a queue pair is to be run again, or fails.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -23,8 +23,8 @@ impl Actor<'_> {
     pub fn doorbell(&self, qpn: u32) -> Result<()> {
         let qp = self.take_posted(qpn)?;
         requester::run(self, qpn, true);
-        // Who posts receives or polls tells nobody. If the peer waits for that, now is a good time
-        // to look.
+        // Receives that are posted, and polls, reach the engine by no call. If the peer waits for them,
+        // now is a good time to look.
         let waits = |peer: &Qp| waits_for_peer(peer) && peer.dest_qpn.load(Acquire) == qpn;
         if qp.qp_type.load(Acquire) == qp_type::RC && local_peer(self.arena, qp).is_some_and(waits)
         {

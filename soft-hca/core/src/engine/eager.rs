@@ -2,12 +2,13 @@
 //! own poll takes it to the memory of the receive work request.
 //!
 //! All else is as with other sends: the sender has checked keys and bounds, consumes the receive
-//! work request and adds both completions. Who polls the receiver's completion queue finds the
+//! work request and adds both completions. A poll of the receiver's completion queue finds the
 //! completion, and before the program gets to see it moves all payloads that are staged for that
-//! queue: a payload is staged before its completion is added, so who sees the one finds the other.
+//! queue: a payload is staged before its completion is added, so a poll that sees the one finds the
+//! other.
 //!
-//! That takes a program whose polls pass through the preloaded library ([`Cq::polls_eager`]).
-//! A payload is also moved, by whoever comes first,
+//! The receiver has to be a program whose polls pass through the preloaded library ([`Cq::polls_eager`]).
+//! A payload is also moved, by the first process that comes,
 //!
 //! - before another request of a peer, which goes straight to the receiver's memory: requests of a
 //!   queue pair take effect in order (IBTA volume 1, 10.8.3);
@@ -15,7 +16,7 @@
 //!   from then on the memory is the program's again. Such a command looks only at queues that are
 //!   listed ([`listed`](crate::engine::listed)).
 //!
-//! The ring has one producer, who holds the queue's lock, and one consumer, who holds
+//! The ring has one producer, which holds the queue's lock, and one consumer, which holds
 //! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in
 //! the same slot or, if there are more, in those that follow.
 //!
@@ -75,6 +76,7 @@ impl Indices for Ring<'_> {
 }
 
 /// The addresses of an entry's bytes, in this process.
+#[inline(always)]
 fn payload_addresses(ring: &Ring<'_>, index: u32, length: u64) -> Option<[(u64, usize); 2]> {
     if length <= FIRST_SLOT_CAPACITY {
         let slot = ring.slot(index).address(PAYLOAD, length as usize)?;
@@ -213,7 +215,7 @@ fn stage(
 }
 
 /// Whether some of the memory is in a region with on-demand paging. It may not be there, and
-/// both sides have to be told so.
+/// both sides have to learn so.
 fn comes_on_demand(arena: &Arena, memory: Memory<'_>) -> bool {
     let region = |index| arena.mrs.get(memory.region(index).index()?);
     let mut regions = (0..memory.segments.len()).filter_map(region);
@@ -235,6 +237,7 @@ pub(super) fn has_staged(arena: &Mapping, index: u32) -> bool {
 
 /// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as
 /// what an adapter writes to pages that a program has unmapped.
+#[inline]
 fn move_staged(
     actor: &Actor<'_>,
     ring: &Ring<'_>,

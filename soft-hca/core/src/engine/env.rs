@@ -1,10 +1,10 @@
-//! What the data path needs from the process that it runs in.
+//! The part of the data path that each process has of its own.
 
 use crate::engine::asynchronous::Async;
 use crate::trace::Event;
 use crate::trace::event::{Element, SendPosted};
 
-/// What the data path needs from the process it runs in.
+/// The services that the data path needs of the process it runs in.
 ///
 /// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::trace`] and
 /// [`Env::is_there`] apart.
@@ -68,7 +68,7 @@ pub struct RemoteDatagram<'d> {
     pub dgid: [u8; 16],
     /// Of the address handle.
     pub traffic_class: u8,
-    /// Of the address handle, if it is for a group. What is for one host has the system's.
+    /// Of the address handle, if it is for a group. A datagram for one host has the system's.
     pub hop_limit: Option<u8>,
     /// The receiver's queue pair.
     pub dest_qpn: u32,

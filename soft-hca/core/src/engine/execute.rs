@@ -24,19 +24,19 @@ pub(super) fn execute<'a>(
         return Err(RequestError::Fenced);
     }
     match Route::load(&requester.qp.route) {
-        // What leads nowhere finds no responder there.
-        Some(Route::Local | Route::Nowhere) => execute_locally(actor, requester, turn, deferred),
+        // A request that leads nowhere finds no responder there.
+        Some(Route::Local | Route::Nowhere) => {}
         Some(Route::Remote | Route::MulticastLoopback) => {
             let kind = requester.wqe(requester.head()).opcode;
             let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
-            if is_local && requester.in_flight() == 0 {
-                return execute_locally(actor, requester, turn, deferred);
+            if !is_local || requester.in_flight() > 0 {
+                deferred.link_doorbells.push(requester.qpn);
+                return Err(RequestError::LeftToLink);
             }
-            deferred.link_doorbells.push(requester.qpn);
-            Err(RequestError::LeftToLink)
         }
-        None => Err(RequestError::NoResponse),
+        None => return Err(RequestError::NoResponse),
     }
+    execute_locally(actor, requester, turn, deferred)
 }
 
 /// Executes requests between queue pairs of this fabric, with their completions.

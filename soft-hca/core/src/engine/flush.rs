@@ -17,8 +17,8 @@ use crate::uapi::rxe::{Cqe, RecvWqe, SendWqe};
 use crate::uapi::verbs::{state, status};
 
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
-/// told, for it looks after what is posted there from now on. Its program is told, once all locks are
-/// free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached"). Gives
+/// notified, for it looks after what is posted there from now on. Its program is notified, once all locks
+/// are free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached"). Gives
 /// whether this is the error state's beginning.
 pub(super) fn set_error(
     qp: &Qp,
@@ -48,7 +48,7 @@ pub(super) fn can_fail(current: u32) -> bool {
 }
 
 /// A queue pair fails whose completion was lost: its completion queue is overrun (IBTA 11.6.3,
-/// "local work queue catastrophic error"). Its program is told once, also of a queue pair that
+/// "local work queue catastrophic error"). Its program gets one event, also of a queue pair that
 /// is in the error state already: the lost completion may be the one that would have said so.
 /// The caller holds no lock.
 pub(super) fn fail_overrun(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {

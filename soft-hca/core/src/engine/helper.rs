@@ -73,14 +73,14 @@ fn serve(
     let entry = &arena.procs[me];
     while !is_over.load(Acquire) {
         let doorbell = entry.doorbell.load(Acquire);
-        let asked = entry.asked.swap(0, AcqRel);
-        for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
+        let requested = entry.requested.swap(0, AcqRel);
+        for index in (0..u64::BITS as usize).filter(|index| requested >> index & 1 != 0) {
             let slot = &arena.bounce_slots[index];
             if let Some(job) = slot.claim(me) {
                 slot.finish(execute(&pids, registry, arena, me, index, &job));
             }
         }
-        if asked == 0 {
+        if requested == 0 {
             if me == DAEMON {
                 bounce::fail_dead(arena, is_dead);
             }

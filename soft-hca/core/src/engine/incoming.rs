@@ -15,10 +15,11 @@ use crate::engine::{eager, wc_status, window};
 use crate::uapi::verbs::opcode;
 
 /// A message that has consumed a receive work request. It holds no lock: between two parts the
-/// program may do what it likes, so each part is checked again. Who keeps it drops it when the
-/// queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
-/// takes the locks of each step in advance ([`lock_ahead`](super::responder::lock_ahead)): without them it would lose
-/// completions.
+/// program may do what it likes, so each part is checked again. Its keeper drops it when
+/// the queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
+/// takes the locks of each step in advance ([`lock_ahead`]): without them it would lose completions.
+///
+/// [`lock_ahead`]: super::responder::lock_ahead
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Incoming {
     receive: Receive,
@@ -85,8 +86,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// The last part is scattered: completes the receive work request. What else it
-    /// reports comes from `completion`.
+    /// The last part is scattered: completes the receive work request. All but its
+    /// name and length comes from `completion`.
     pub(super) fn finish(
         self,
         responder: &mut Responder<'_>,
@@ -133,7 +134,8 @@ impl Incoming {
 
 /// Completes the receive work requests of messages that have arrived, and makes the keys
 /// invalid that these name. Only the last one may name a key: if that is not valid, the queue
-/// pair fails, of which the sender is told nothing (IBTA 9.9.3.1, class J).
+/// pair fails, of which the sender does not learn (IBTA 9.9.3.1, class J).
+#[inline]
 pub(super) fn complete_received<'m>(
     actor: &Actor<'_>,
     responder: &mut Responder<'_>,

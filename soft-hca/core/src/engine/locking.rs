@@ -1,5 +1,5 @@
-//! Who waits for a lock. Programs wait for each other; the daemon, for which all programs wait, waits
-//! for nobody: who has a lock may have been stopped, and may stay so.
+//! Waiting for a lock. Programs wait for each other; the daemon, for which all programs wait, waits
+//! for nobody: a program that has a lock may have been stopped, and may stay so.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
@@ -10,10 +10,10 @@ use crate::engine::actor::Actor;
 use crate::engine::futex;
 use crate::engine::proc::{DAEMON, LINK};
 
-/// Who has waited for a lock so often, letting others run some hundred times in between, waits for
-/// somebody who is stopped, or has much to copy: it sleeps from now on.
+/// A program that has waited for a lock so often, letting others run some hundred times in between,
+/// waits for one that is stopped, or has much to copy: it sleeps from now on.
 const PATIENCE: u32 = 16;
-/// How long it sleeps at a time. Whoever releases the lock wakes nobody.
+/// How long it sleeps at a time. Releasing the lock wakes nobody.
 const SLEEP: Duration = Duration::from_micros(200);
 /// A program that waits for the daemon doubts, so many times each, whether there still is one.
 const DOUBT: u32 = 64;
@@ -45,7 +45,8 @@ impl Actor<'_> {
         }))
     }
 
-    /// The daemon's way to a lock. Programs can write to the word: nobody's lock is free.
+    /// The daemon's way to a lock. Programs can write to the word; an owner
+    /// that is no live process counts as none.
     fn try_lock<'l>(&self, lock: &'l Lock) -> Option<Guard<'l>> {
         match lock.owner() {
             Some(owner) if owner == self.me => return Some(lock.again()),

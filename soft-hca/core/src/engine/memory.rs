@@ -1,4 +1,4 @@
-//! Who may reach which memory: keys, bounds, rights. `rxe_mr.c`, `lookup_mr`.
+//! Access to memory: keys, bounds, rights. `rxe_mr.c`, `lookup_mr`.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -42,8 +42,8 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory; `memory` says which list it
-    /// is in.
+    /// The location in the owner's memory of an SGE that is not empty; `memory` says which list it is
+    /// in.
     #[inline(always)]
     pub(super) fn local(
         &self,
@@ -57,7 +57,7 @@ impl Owner {
         self.resolve(arena, access, memory)
     }
 
-    /// Where what a peer accesses is in the owner's memory. Windows count, too.
+    /// The location in the owner's memory of a peer's access. Windows count, too.
     pub(super) fn remote(
         &self,
         arena: &Arena,

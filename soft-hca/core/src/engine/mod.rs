@@ -51,7 +51,7 @@
 //! | `bounce`, `bounce_buffer`, `bounce_phase` | through the arena | |
 //! | `pids`, `process_memory` | from process to process | |
 //! | `own_memory` | within this process | |
-//! | `registry` | regions and processes, as told to the process that copies | `rxe_mr.c` |
+//! | `registry` | regions and processes, as the process that copies has learned of them | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
 //! | `route`, `traffic` | the way to the peer, and what counters of ports are made of | `rxe_net.c`, `rxe_hw_counters.c` |
 //! | `check`, `wc_status`, `timing` | failed checks, statuses and timers, with our choices | `rxe_comp.c` |

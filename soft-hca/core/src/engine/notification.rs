@@ -37,7 +37,8 @@ pub(super) fn notify(
         arming::disarm(&cq.armed, armed);
         return;
     }
-    // Who dies from here on until the token is given leaves an event without its token, which the daemon finds.
+    // A process that dies from here on until the token is given leaves an event without its token,
+    // which the daemon finds.
     cq.token_due_from.store(actor.me as u32 + 1, Release);
     // First the event, then the token.
     arming::give_event(&cq.armed, armed, &cq.pending_events);

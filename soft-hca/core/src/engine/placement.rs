@@ -41,7 +41,7 @@ fn is_too_long(flush: FlushWr) -> bool {
         && u64::from(flush.length) > wc_status::MAX_MESSAGE
 }
 
-/// What a flush names. Of a whole region it names the key only. Unlike a write's, the key counts
+/// The memory that a flush names; of a whole region it names the key only. Unlike a write's, the key counts
 /// also where there are no bytes (oA19-13).
 fn access_of(arena: &Arena, flush: FlushWr, rights: u32) -> KeyedAccess {
     let key = flush.remote.rkey;

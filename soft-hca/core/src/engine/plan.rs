@@ -25,9 +25,9 @@ const ENOUGH_BYTES: u64 = 32 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Message {
     pub done: SendCompletion,
-    /// What the responder's completion tells, if there is one.
+    /// The responder's completion, if there is one.
     pub received: Option<ReceiveCompletion>,
-    /// Where its bytes begin in the lists.
+    /// Offset of its bytes in the lists.
     pub start: u64,
     /// Not to be delivered, nor reported: UC.
     pub is_lost: bool,
@@ -91,7 +91,7 @@ pub(super) fn consumes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 
-/// What the responder's memory has to allow; 0 if the request names none.
+/// Rights that the responder's memory has to give; 0 if the request names none.
 fn right(opcode: u32) -> u32 {
     match opcode {
         opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,

@@ -21,13 +21,13 @@ use crate::uapi::verbs::{opcode, qp_type, send_flag};
 /// A queue that a program posts receives to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveQueue {
-    /// That of a queue pair with a number.
+    /// The one of the queue pair with a number.
     Own(u32),
     /// A shared one, by its index in the arena.
     Shared(u32),
 }
 
-/// Where a queue's receives are, and how far they are traced.
+/// A queue's receives, and how far they are traced.
 struct Queue<'a> {
     ring: &'a RingPlace,
     consumer: &'a AtomicU32,
@@ -69,7 +69,7 @@ fn elements(count: usize, sge: impl Fn(usize) -> Sge) -> ArrayVec<Element, MAX_S
     (0..count.min(MAX_SGE)).map(|index| sge(index).into()).collect()
 }
 
-/// What an operation of a type of queue pair names beyond its list.
+/// The target that an operation of a type of queue pair names beyond its list.
 fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
     let none = SendPosted::default();
     match wqe.opcode {
@@ -165,7 +165,7 @@ fn send_posted(
     let has_list = wqe.flags & send_flag::INLINE == 0
         && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
         && !is_local;
-    let count = if has_list { (wqe.num_sge as usize).min(wqe.room()) } else { 0 };
+    let count = if has_list { (wqe.num_sge as usize).min(wqe.max_sges()) } else { 0 };
     let target = target(wqe, kind);
     let is_datagram = kind == qp_type::UD;
     let ah = is_datagram.then(|| address::find(arena, &Owner::of(qp, qpn), wqe)).flatten();
@@ -217,7 +217,7 @@ fn trace_queue(actor: &Actor<'_>, queue: &Queue<'_>, seen: Seen, t: Option<u64>)
                 is_shared: queue.is_shared.into(),
                 seen: seen as u32,
             };
-            let count = (wqe.num_sge as usize).min(wqe.room());
+            let count = (wqe.num_sge as usize).min(wqe.max_sges());
             let list = elements(count, |index| wqe.sge(index));
             let (proc, event) = (queue.proc.load(Acquire), event.into());
             match t {

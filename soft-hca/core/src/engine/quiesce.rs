@@ -15,7 +15,7 @@ use crate::engine::registry::Retired;
 /// would wait for it.
 const LOOKS: u32 = 200;
 
-/// Who may still be using memory.
+/// Possible users of memory.
 #[derive(Debug)]
 pub struct Quiesce {
     /// Locks of queue pairs that were not seen free since: index, and whether it is the `send_lock`.
@@ -52,7 +52,7 @@ impl Actor<'_> {
     /// Whether all of them are done. It may take a moment to find out.
     pub fn is_quiet(&self, quiesce: &mut Quiesce) -> bool {
         for _ in 0..LOOKS {
-            // Who has had a lock for a moment knows that those who had it before are done.
+            // Those who had a lock before are done when this process has had it for a moment.
             quiesce.locks.retain(|of| self.lock(lock_of(self.arena, *of)).is_none());
             quiesce.bounces.retain(|slot| bounce::is_busy(self.arena, *slot));
             quiesce.retired.retain_mut(|region| !region.is_unused());

@@ -1,4 +1,4 @@
-//! What the daemon does after the end of a process, which may have died at any point.
+//! The daemon's work after the end of a process, which may have died at any point.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -9,7 +9,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::notification::notify;
 use crate::engine::{bounce, effects};
 
-/// What is known of a channel whose waker was killed.
+/// State of a channel whose waker was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokens {
     /// There is no event, so no token is owed.

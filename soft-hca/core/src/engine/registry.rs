@@ -1,4 +1,4 @@
-//! Memory regions and processes, as this process was told of them itself.
+//! Memory regions and processes, as this process has learned of them itself.
 //!
 //! Every program of a fabric can write the arena's tables. The daemon and closed programs copy on
 //! behalf of others: for a program that forges an entry there they would copy memory that it may
@@ -121,7 +121,7 @@ impl Registry {
     pub fn deregister(&self, key: u32) -> Option<Retired> {
         let index = key_index(key, self.key_base)?;
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        // Another file of the process may have been given the place already.
+        // Another file of the process may have got the index already.
         regions.get(&index).filter(|entry| entry.key == key)?;
         regions.remove(&index).map(Retired)
     }
@@ -238,7 +238,7 @@ mod tests {
         let mut retired = registry.deregister(old).unwrap();
         assert!(!retired.is_unused());
         assert!(!is_held(&registry, PROC, (ADDR, 8), false));
-        // Another region has its place meanwhile.
+        // Another region has its index meanwhile.
         registry.register(new, registered(0));
         assert!(registry.deregister(old).is_none());
         assert!(is_held(&registry, PROC, (ADDR, 8), false));

@@ -1,5 +1,4 @@
-//! A send work request on its way through a queue pair: what it sends, what becomes of it, what
-//! its completion tells. `rxe_req.c`, `rxe_comp.c`.
+//! A send work request on its way through a queue pair: its bytes, its end, its completion. `rxe_req.c`, `rxe_comp.c`.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -40,7 +39,7 @@ pub(super) struct Requester<'a> {
     signals_all: bool,
 }
 
-/// What the request's completion tells.
+/// A request's completion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SendCompletion {
     pub wr_id: u64,
@@ -54,10 +53,10 @@ impl SendCompletion {
         Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
     }
 
-    /// What a request in flight tells, whose length is no longer known elsewhere.
+    /// The completion of a request in flight, whose length is only in the work request.
     fn of_executed(wqe: &SendWqe<'_>) -> Self {
         let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
-        let elements = || (0..wqe.room().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
+        let elements = || (0..wqe.max_sges().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
         let length = match wqe.opcode {
             opcode::LOCAL_INV | opcode::BIND_MW | opcode::FLUSH => 0,
             opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
@@ -93,7 +92,7 @@ impl SendCompletion {
     }
 }
 
-/// Where the bytes of a request lie: the process and whether they are in the work request.
+/// Location of a request's bytes: the process and whether they are in the work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PayloadLocation {
     /// In memory of the requester's process.
@@ -137,7 +136,7 @@ impl<'a> Requester<'a> {
     }
 
     /// Lists the request's local memory, which has to allow `access`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn gather(
         &self,
         actor: &Actor<'_>,
@@ -146,7 +145,7 @@ impl<'a> Requester<'a> {
         out: &mut SegmentList,
     ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
-        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
+        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.max_sges()).min(MAX_SGE) {
             return Err(CheckError::malformed(Malformed::MaxSendSge));
         }
         let mut length = 0u64;

@@ -18,7 +18,7 @@ pub(super) enum RequestError {
     Busy,
     /// It may not begin before an RDMA read or atomic in flight is completed.
     Fenced,
-    /// The link's thread executes it, and is told to.
+    /// The link's thread executes it, and is notified.
     LeftToLink,
     /// It fails.
     Failed(CheckError),

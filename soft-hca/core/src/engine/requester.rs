@@ -19,7 +19,7 @@ const DAEMON_BURST: u32 = 64;
 /// How long the daemon executes requests of one queue pair before it looks at others.
 const DAEMON_BURST_NS: u64 = 2_000_000;
 
-/// What comes after a step through the queue.
+/// The continuation after a step through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStep {
     /// The next step.
@@ -73,10 +73,8 @@ fn step(actor: &Actor<'_>, run: &mut Run, deferred: &mut Deferred) -> NextStep {
     if guard.is_none() {
         return come_back(actor, qpn, deferred);
     }
-    let Some(ring) = send_ring(actor.arena, qp) else { return NextStep::Ends };
-    if qp.live.load(Acquire) != qpn {
-        return NextStep::Ends;
-    }
+    let ring = send_ring(actor.arena, qp).filter(|_| qp.live.load(Acquire) == qpn);
+    let Some(ring) = ring else { return NextStep::Ends };
     let current = qp.state.load(Acquire);
     // In SQD what is being executed is finished, no more.
     if current != state::RTS && (current != state::SQD || qp.wait.load(Acquire) == 0) {
@@ -86,10 +84,7 @@ fn step(actor: &Actor<'_>, run: &mut Run, deferred: &mut Deferred) -> NextStep {
     let posted = ring.distance(requester.head(), ring.producer());
     let limit = if current == state::SQD { 1 } else { posted }.min(run.left(actor, posted));
     if limit == 0 {
-        if posted > 0 && actor.is_daemon() {
-            deferred.rescheduled.push((qpn, 0));
-        }
-        return NextStep::Ends;
+        return end_run(actor, qpn, posted, deferred);
     }
     if actor.is_traced() {
         posted::trace_sends(actor, qp, qpn);
@@ -101,7 +96,7 @@ fn step(actor: &Actor<'_>, run: &mut Run, deferred: &mut Deferred) -> NextStep {
         return NextStep::Ends;
     };
     match execute::execute(actor, &requester, turn, deferred) {
-        Ok(count) => executed(actor, &requester, run, (count, posted), deferred),
+        Ok(count) => executed(actor, &requester, run, (current, count, posted), deferred),
         Err(stop) => stopped(actor, &requester, run, stop, deferred),
     }
 }
@@ -137,13 +132,22 @@ fn begin_nothing(
     NextStep::Ends
 }
 
-/// So many requests were executed, of those that are posted.
+/// Nothing is left to this run. The daemon comes back for what is beyond its burst.
+#[cold]
+fn end_run(actor: &Actor<'_>, qpn: u32, posted: u32, deferred: &mut Deferred) -> NextStep {
+    if posted > 0 && actor.is_daemon() {
+        deferred.rescheduled.push((qpn, 0));
+    }
+    NextStep::Ends
+}
+
+/// In the current state so many requests were executed, of those that are posted.
 #[inline]
 fn executed(
     actor: &Actor<'_>,
     requester: &Requester<'_>,
     run: &mut Run,
-    (count, posted): (u32, u32),
+    (current, count, posted): (u32, u32, u32),
     deferred: &mut Deferred,
 ) -> NextStep {
     let qp = requester.qp;
@@ -153,7 +157,7 @@ fn executed(
     schedule::executed(qp);
     let left = run.left(actor, posted).saturating_sub(count);
     run.left = Some(left);
-    if qp.state.load(Acquire) == state::SQD {
+    if current == state::SQD {
         drained(qp, requester.qpn, deferred);
         return NextStep::Ends;
     }
@@ -172,7 +176,7 @@ fn stopped(
 ) -> NextStep {
     match stop {
         RequestError::Busy => come_back(actor, requester.qpn, deferred),
-        // The one that completes what it waits for comes back.
+        // The link, or an answer that completes the other request, has the queue run again.
         RequestError::Fenced | RequestError::LeftToLink => NextStep::Ends,
         RequestError::Failed(error) => {
             requester.fail(actor, &error, deferred);

@@ -58,7 +58,7 @@ pub(super) struct FailedReceive {
     pub cause: Option<Cause>,
 }
 
-/// What the responder's completion tells of a message.
+/// A message's completion at the responder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiveCompletion {
     pub wr_id: u64,
@@ -152,7 +152,7 @@ pub(super) fn lock_ahead<'a>(actor: &Actor<'a>, qp: &'a Qp) -> Option<[Option<Gu
     let recv = actor.lock(&qp.recv_lock)?;
     let index = qp.recv_cq.load(Acquire);
     let recv_cq = lock_cq(actor, index)?;
-    // Nobody stages more from now on.
+    // With the queue's lock taken, nothing more is staged.
     if !actor.drain_staged(index) {
         return None;
     }
@@ -209,8 +209,8 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// Where memory that the peer names is, if the queue pair and the key allow what it wants, one
-    /// of [`access`]. Nobody looks at the key of a message without bytes.
+    /// The location of memory that the peer names, if the queue pair and the key allow the access, one
+    /// of [`access`]. The key of a message without bytes does not count.
     pub(super) fn reach(
         &self,
         arena: &Arena,
@@ -226,7 +226,7 @@ impl<'a> Responder<'a> {
         self.owner.remote(arena, KeyedAccess { key: rkey, addr, length, access: right })
     }
 
-    /// Whether the sender is told what becomes of its messages.
+    /// Whether the sender learns the fate of its messages.
     pub(super) fn is_reliable(&self) -> bool {
         self.qp.qp_type.load(Acquire) == qp_type::RC
     }

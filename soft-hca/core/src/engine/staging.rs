@@ -1,5 +1,5 @@
-//! The indices of a ring of staged payloads, and what its two sides agree by: who stages has the
-//! completion queue's lock, who moves has another one, and there is no lock between the two.
+//! The indices of a ring of staged payloads, and what its two sides agree by: the side that
+//! stages has the completion queue's lock, the one that moves another, and no lock is between the two.
 #![allow(unreachable_pub, reason = "the loom models are another crate")]
 
 /// A ring's indices, which are kept masked. Reading one acquires, writing one releases.

@@ -1,7 +1,7 @@
 //! Programs that are run strictly: their requests are executed as late, and as awkwardly, as the
 //! specification allows.
 //!
-//! A queue pair with a seed rings its doorbell at the daemon. That puts the request at the head off for a
+//! A queue pair with a seed rings its doorbell at the daemon, which puts the request at the head off for a
 //! while. Until then bytes of its message may come in any order: some of its pieces are moved at once,
 //! as if the packets between them had been lost, and where a message goes into a receive all other places get
 //! a pattern. When the time has come the whole message is moved, from what the sender's memory has by then,
@@ -27,7 +27,7 @@ use crate::engine::turn::{Bytes, Turn};
 use crate::put_off::{self, DELAYS, Delays};
 use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
 
-/// What a receive's memory has while its message is on its way.
+/// Content of a receive's memory while its message is on its way.
 const PATTERN: u8 = 0xa5;
 /// Bytes of a message that are moved early, or get the pattern, at most.
 const EARLY_BYTES: u64 = 1 << 20;
@@ -60,8 +60,8 @@ pub(super) fn is_strict(qp: &Qp) -> bool {
     qp.strict_seed.load(Acquire) != 0
 }
 
-/// What is executed now of `limit` requests from the head on; `None` if nothing is, and the daemon comes
-/// back. For the daemon, which holds what the request at the head needs.
+/// The share of `limit` requests from the head on that is executed now; `None` if none is, and the daemon
+/// comes back. For the daemon, which holds what the request at the head needs.
 pub(super) fn turn(
     actor: &Actor<'_>,
     requester: &Requester<'_>,
@@ -81,7 +81,7 @@ fn limit_now(
     deferred: &mut Deferred,
 ) -> Option<u32> {
     let qp = requester.qp;
-    // What waits for the peer waits for that alone.
+    // A request that waits for the peer waits for that alone.
     if qp.wait.load(Acquire) != 0 || lacks_receive(actor.arena, requester) {
         return Some(limit);
     }
@@ -111,8 +111,8 @@ fn lacks_receive(arena: &Mapping, requester: &Requester<'_>) -> bool {
     peer.is_some_and(|peer| !has_receive(arena, peer))
 }
 
-/// Moves some pieces of the message at the head, the last ones first. What is wrong with it shows when
-/// it is executed.
+/// Moves some pieces of the message at the head, the last ones first. An error shows when the message is
+/// executed.
 fn move_some(actor: &Actor<'_>, requester: &Requester<'_>, deferred: &mut Deferred) {
     let wqe = requester.wqe(requester.head());
     let is_message = WrOpcode(wqe.opcode).is_send()
@@ -135,7 +135,7 @@ fn move_some(actor: &Actor<'_>, requester: &Requester<'_>, deferred: &mut Deferr
     let procs = [batch.local_proc.unwrap_or(requester.owner.proc), responder.owner.proc];
     let (local, remote) = (&batch.local, &batch.remote);
     let length = local.bytes().min(EARLY_BYTES);
-    // What cannot be moved now fails later.
+    // Bytes that cannot be moved now fail later.
     let copy = |from: Memory<'_>, to: Memory<'_>| {
         let _ = actor.copy(from, to);
     };

@@ -1,6 +1,6 @@
 //! Which requests of a send queue are executed in a step, and what is done with their bytes.
 
-/// What is done with the bytes of the request at the head.
+/// Treatment of the bytes of the request at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bytes {
     /// They are moved.
@@ -17,7 +17,7 @@ pub(super) enum Bytes {
 pub(super) struct Turn {
     /// Requests from the head on, at most.
     pub limit: u32,
-    /// What is done with the bytes of the request at the head, which is alone unless that is
+    /// Treatment of the bytes of the request at the head, which is alone unless that is
     /// [`Bytes::Move`].
     pub bytes: Bytes,
 }

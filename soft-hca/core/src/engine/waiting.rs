@@ -41,7 +41,7 @@ pub(super) fn waits_for_peer(qp: &Qp) -> bool {
     matches!(qp.wait.load(Acquire) & WAIT_KIND, WAIT_RNR | WAIT_CQ_CREDIT)
 }
 
-/// What becomes of a request that could not be executed.
+/// The fate of a request that could not be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It is to be executed all the same.
@@ -159,7 +159,7 @@ fn count_exhausted(arena: &Arena, qp: &Qp, expired: u32) {
     }
 }
 
-/// What a request waits for, and for how long it has.
+/// The reason for which a request waits, and for how long it has.
 #[cold]
 fn what_is_missing(
     arena: &Arena,
@@ -187,7 +187,7 @@ fn what_is_missing(
     }
 }
 
-/// What is known of a peer that does not answer.
+/// The reason for which a peer does not answer, as far as it is known.
 fn silent_peer(arena: &Arena, requester: &Requester<'_>) -> Peer {
     let qp = requester.qp;
     match Route::load(&qp.route) {

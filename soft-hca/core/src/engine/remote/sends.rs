@@ -35,7 +35,7 @@ fn remote(wr: RemoteWr) -> Remote {
     Remote { address: wr.addr, rkey: wr.rkey }
 }
 
-/// What a request asks of the peer; `None` if it is for no peer.
+/// The operation that the peer is to do for a request; `None` if it is for no peer.
 fn opcode_of(wqe: &SendWqe<'_>, kind: u32) -> Option<Opcode> {
     let is_rc = kind == qp_type::RC;
     let immediate = wqe.imm.to_ne_bytes();
@@ -87,7 +87,7 @@ fn status_for(error: &CheckError) -> Status {
     }
 }
 
-/// What a connected queue pair keeps between two steps of the requests that it sends.
+/// State of a connected queue pair between two steps of the requests that it sends.
 #[derive(Debug, Default)]
 pub struct Sending {
     /// A completion waits for a credit of its queue.
@@ -137,7 +137,7 @@ fn begin_next<'a>(
     }
     let wqe = requester.wqe(head);
     if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
-        // Whoever runs the queue does these, when nothing is in flight.
+        // These are executed where the queue is run, when nothing is in flight.
         if requester.in_flight() == 0 {
             deferred.rescheduled.push((requester.qpn, 0));
         }
@@ -230,10 +230,10 @@ fn copy_payload<'a>(
         };
     }
     let mut list = SegmentList::new();
-    let (place, _) = requester.payload(actor, wqe, &mut list)?;
+    let (location, _) = requester.payload(actor, wqe, &mut list)?;
     let ours = writable(out);
     let piece = piece(&list, offset, length(&ours))?;
-    let from = piece.of_process(requester.proc_of(place, actor.me));
+    let from = piece.of_process(requester.proc_of(location, actor.me));
     let ours = Memory::unregistered(actor.me, &ours);
     let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
     actor.copy(from, ours).map_err(unmoved)
@@ -323,7 +323,7 @@ fn why_ended(qp: &Qp, ended: u32, ours: Option<CheckError>) -> Option<Cause> {
 /// The send queue of a queue pair whose peer is on another host.
 #[derive(Debug)]
 pub struct RemoteSends<'a, 'q> {
-    /// Who does it.
+    /// The process that does it.
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,

@@ -27,10 +27,10 @@ use crate::engine::{atomic, effects, placement, wc_status, window};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
 use crate::uapi::verbs::{access, opcode, send_flag, status};
 
-/// What a connected queue pair keeps between two packets of a message that it receives.
+/// State of a connected queue pair between two packets of a message that it receives.
 ///
-/// Whoever goes on with it in another process finds the receive work request; why one is refused is known
-/// to who has refused it, and is told at once, but for where a queue is full.
+/// Another process that goes on with it finds the receive work request. The reason of a refusal is known
+/// only to the process that has refused, which reports it at once, unless a queue is full.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Arriving {
     incoming: Option<Incoming>,
@@ -47,7 +47,7 @@ pub struct Arriving {
 /// The receives and the memory of a queue pair whose peer is on another host.
 #[derive(Debug)]
 pub struct RemoteTarget<'a, 'q> {
-    /// Who does it.
+    /// The process that does it.
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
@@ -90,7 +90,7 @@ fn refusal_of(fault: Fault) -> Refusal {
 }
 
 impl Arriving {
-    /// What tells the peer of a failed check.
+    /// The refusal by which the peer learns of a failed check.
     fn refuse(&mut self, error: &CheckError) -> Refusal {
         let refusal = match error.status() {
             wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,

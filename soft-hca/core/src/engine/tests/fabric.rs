@@ -3,6 +3,11 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
+#[cfg(test)]
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use soft_hca_verbs::cause::Cause;
 
@@ -501,6 +506,16 @@ impl World {
             assert!(srq.lock.try_lock(9).is_some());
         }
         assert!(self.arena.procs.iter().all(|proc| proc.atomics.try_lock(9).is_some()));
+    }
+}
+
+/// Waits for what another thread does; fails if that takes longer than on any machine.
+#[cfg(test)]
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not in a minute: {what}");
+        thread::yield_now();
     }
 }
 

@@ -154,7 +154,7 @@ fn too_long_a_message_fails_with_the_part_that_does_not_fit() {
         case.post(21, &[]);
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.scatter(&mut incoming, &[1; 15]), Ok(()));
-        let error = ReceiveError::Small { length: 21, room: 20 };
+        let error = ReceiveError::Small { length: 21, capacity: 20 };
         let scattered = case.scatter(&mut incoming, &[2; 6]);
         assert_eq!(scattered, Err(ScatterError::Receive(error.clone())));
         assert!(!memory.bytes.contains(&2), "nothing of it is scattered");

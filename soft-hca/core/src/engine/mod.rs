@@ -6,14 +6,24 @@
 //! both completions and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!
 //! A file uses those below it, and none above: neither its functions nor its methods. Where something is
-//! to be done above, a function returns what has happened ([`waiting`]'s outcome, [`request_error`]), or
-//! notes it for the time when no lock is held ([`deferred`]).
+//! to be done above, a function returns what has happened (the outcome of `waiting`, a `request_error`), or
+//! notes it for the time when no lock is held (`deferred`).
+//!
+//! # Entries
+//! Of programs, the daemon and the link.
 //!
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `doorbell` | where programs and the daemon enter | |
 //! | `recovery`, `quiesce` | the daemon: after the end of a process, and of a memory region | |
 //! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
+//!
+//! # The send queue
+//! A requester runs it in steps: it takes the locks, asks `schedule` how many work requests are executed, and
+//! executes them.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `requester` | the send queue, one request or batch after the other | `rxe_req.c`, `rxe_comp.c` |
 //! | `effects` | what is done once all locks are free | |
 //! | `waiting` | requests that cannot be executed now | `rxe_comp.c` |
@@ -28,23 +38,48 @@
 //! | `plan` | a batch: checking each message, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `turn` | a step's share of a send queue | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
+//!
+//! # The receive queue
+//! The peer's side of a request: a responder checks rights, consumes receive work requests, and
+//! completes or flushes them.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `delivery` | datagrams that have come to a queue pair, or a group | `rxe_recv.c` |
 //! | `incoming` | a message that goes into a receive work request, in parts | `rxe_resp.c` |
 //! | `responder` | the peer's side of a request: the receive queue | `rxe_resp.c` |
 //! | `receive` | the memory of a receive work request | `rxe_resp.c` |
 //! | `flush` | the error state | `rxe_comp.c`, `rxe_resp.c` |
+//!
+//! # Completion
+//! Adding completions with their events, the credits for them, and payloads that a poll brings to memory.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `completion` | completion queues | `rxe_cq.c` |
 //! | `notification`, `arming` | their events | `rxe_cq.c` |
 //! | `credit`, `reservation` | free entries of completion queues, and waiting for them | |
 //! | `request_error` | why a request is not executed | |
 //! | `eager`, `staging` | small sends, which the receiver's own poll brings to their receives | `rxe_resp.c` |
 //! | `listed` | the queues for which something is staged | |
+//!
+//! # The context
+//! An `Actor`, the process that runs the data path, and what all of the above needs beside memory.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `posted`, `traced` | what is traced | |
 //! | `address`, `window` | address handles, memory windows | `rxe_av.c`, `rxe_mw.c` |
 //! | `deferred` | what is collected for the time when all locks are free | |
 //! | `locking` | who waits for a lock | |
 //! | `actor` | the process that runs this, and what all of the above needs of it | |
 //! | `env` | what it gives | |
+//!
+//! # Memory
+//! Keys lead to stretches of memory, a copier moves bytes between them.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `memory` | keys and bounds | `rxe_mr.c` |
 //! | `helper` | a thread that moves memory for others | |
 //! | `copier` | how bytes are moved | |
@@ -53,6 +88,12 @@
 //! | `own_memory` | within this process | |
 //! | `registry` | regions and processes, as the process that copies has learned of them | `rxe_mr.c` |
 //! | `segments` | stretches of memory and their regions | |
+//!
+//! # Below all
+//! Values and words, without an actor.
+//!
+//! | file | is about | in the kernel |
+//! | --- | --- | --- |
 //! | `route`, `traffic` | the way to the peer, and what counters of ports are made of | `rxe_net.c`, `rxe_hw_counters.c` |
 //! | `check`, `wc_status`, `timing` | failed checks, statuses and timers, with our choices | `rxe_comp.c` |
 //! | `asynchronous` | asynchronous events | |

@@ -82,7 +82,8 @@ fn step(actor: &Actor<'_>, run: &mut Run, deferred: &mut Deferred) -> NextStep {
     }
     let requester = Requester::new(qp, qpn, ring);
     let posted = ring.distance(requester.head(), ring.producer());
-    let limit = if current == state::SQD { 1 } else { posted }.min(run.left(actor, posted));
+    let burst = if current == state::SQD { 1 } else { u32::MAX };
+    let limit = posted.min(burst).min(run.left(actor, posted));
     if limit == 0 {
         return end_run(actor, qpn, posted, deferred);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::tree::{files, top};
 
 mod cycles;
+mod engine;
 mod sources;
 mod uses;
 

@@ -6,7 +6,7 @@ use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 use soft_hca_loom::lock::Lock;
-use soft_hca_loom::staging::{Indices, is_waiting, move_all, room};
+use soft_hca_loom::staging::{Indices, free_slots, is_waiting, move_all};
 
 /// Slots, one of which stays empty. Each has the number of the message whose payload it holds.
 struct Ring {
@@ -76,7 +76,7 @@ impl Queue {
 
     /// The same where nobody else sends.
     fn put(&self, message: u32) -> bool {
-        let Some(free) = room(&self.ring, self.free.load(Acquire), 1) else { return false };
+        let Some(free) = free_slots(&self.ring, self.free.load(Acquire), 1) else { return false };
         let producer = self.ring.producer();
         self.ring.slots[producer as usize].store(message, Relaxed);
         self.free.store(free - 1, Release);

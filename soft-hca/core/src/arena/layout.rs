@@ -42,7 +42,7 @@ pub const MAX_AHS: usize = 32_767;
 /// Memberships of queue pairs in multicast groups.
 pub const MAX_MEMBERS: usize = 4096;
 
-/// Copies through the arena at a time. One bit each fits [`Proc::asked`].
+/// Copies through the arena at a time. One bit each fits [`Proc::requested`].
 pub const MAX_BOUNCE_SLOTS: usize = 64;
 /// Stretches of memory that a slot's request names at most.
 pub const MAX_BOUNCE_SEGMENTS: usize = 64;
@@ -114,7 +114,7 @@ entry! {
         /// A futex that the helper sleeps on; changes with every request.
         pub doorbell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
-        pub asked: AtomicU64,
+        pub requested: AtomicU64,
     }
 }
 

@@ -11,7 +11,7 @@ use soft_hca_roce::wire::ip::{IPV4_BYTES, IPV6_BYTES, UDP_BYTES};
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Drop {
+pub enum DropReason {
     /// No packet: too short or long, an unknown opcode.
     Malformed,
     /// A wrong ICRC.
@@ -105,23 +105,23 @@ impl Counters {
 
     /// What they are now.
     pub fn load(&self) -> LinkCounts {
-        let dropped = |reason: Drop| self.dropped[reason as usize].load(Relaxed);
+        let dropped = |reason: DropReason| self.dropped[reason as usize].load(Relaxed);
         LinkCounts {
             sent: self.sent.load(),
             received: self.received.load(),
-            damaged: dropped(Drop::Malformed) + dropped(Drop::Icrc),
-            other_partition: dropped(Drop::Partition),
-            unsendable: dropped(Drop::Unsendable),
+            damaged: dropped(DropReason::Malformed) + dropped(DropReason::Icrc),
+            other_partition: dropped(DropReason::Partition),
+            unsendable: dropped(DropReason::Unsendable),
         }
     }
 
     /// A packet is dropped.
-    pub fn count(&self, reason: Drop) {
+    pub fn count(&self, reason: DropReason) {
         self.dropped[reason as usize].fetch_add(1, Relaxed);
     }
 
     /// How many were dropped for a reason.
-    pub fn dropped(&self, reason: Drop) -> u64 {
+    pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize].load(Relaxed)
     }
 }

@@ -150,13 +150,13 @@ entry! {
         /// What has gone wrong, and was put right or not.
         pub events: Events,
 
-        // Of requests that are put off, see `engine::strict` and `engine::held`
+        // Of requests that are put off, see `engine::strict` and `engine::delayed_writes`
         /// What the choices are made by if the program is run strictly; otherwise 0.
         pub strict_seed: AtomicU64,
         /// How many choices have been made.
         pub put_off_choices: AtomicU32,
         /// `CLOCK_MONOTONIC` nanoseconds until which the request at the head is put off; 0 if it is not. The lowest bit
-        /// is no part of that: see `engine::held`.
+        /// is no part of that: see `engine::delayed_writes`.
         pub put_off_until_ns: AtomicU64,
 
         // Traced

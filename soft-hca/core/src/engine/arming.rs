@@ -1,5 +1,5 @@
-//! Whether somebody waits for an event of a completion queue: the word that who waits and who adds
-//! completions agree by, without a lock.
+//! Whether somebody waits for an event of a completion queue: the word by which the program that waits and those that add
+//! completions agree, without a lock.
 #![allow(unreachable_pub, reason = "the loom models are another crate")]
 
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -14,7 +14,7 @@ const FOR_ANY: u32 = 2;
 /// Arms a queue for the next completion, or the next solicited one. "Any" is the stronger wish and
 /// stays.
 ///
-/// Who arms polls once more after this. Either that poll sees the producer index that was published
+/// The program that arms polls once more after this. Either that poll sees the producer index that was published
 /// before [`armed_for`], or that one sees the queue armed: both sides write, then read what the other
 /// writes, and a fence between the two keeps both reads from being early.
 #[inline]
@@ -46,7 +46,7 @@ pub fn disarm(armed: &AtomicU32, word: u32) {
 
 /// Gives the event of an arming and ends it. The caller has the queue's lock.
 ///
-/// As long as the queue is armed, who dies has told nobody. A program that looks for events at the
+/// As long as the queue is armed, a process that dies has given no event. A program that looks for events at the
 /// token of another queue may see this one, and arm the queue again, before it is disarmed.
 #[inline]
 pub fn give_event(armed: &AtomicU32, word: u32, pending_events: &AtomicU32) {

@@ -10,13 +10,16 @@ use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_verbs::cause::{Cause, MemoryRole};
 
+use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
+use crate::engine::locking::atomics_of;
 use crate::engine::memory::SCATTER;
-use crate::engine::request::{RequestError, Requester, SendCompletion, too_long};
+use crate::engine::request::{Requester, SendCompletion, too_long};
+use crate::engine::request_error::RequestError;
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Memory, SegmentList};
-use crate::engine::{Actor, process_memory, wc_status};
+use crate::engine::{process_memory, wc_status};
 use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
 
@@ -24,101 +27,96 @@ use crate::uapi::verbs::{access, opcode};
 pub(super) const WORD: u32 = 8;
 
 /// Checks whether the old value fits into a list of so many bytes.
-pub(super) fn check_result_room(room: u32) -> Result<(), CheckError> {
-    if room < WORD { Err(too_long(WORD.into(), room.into())) } else { Ok(()) }
+pub(super) fn check_result_capacity(capacity: u32) -> Result<(), CheckError> {
+    if capacity < WORD { Err(too_long(WORD.into(), capacity.into())) } else { Ok(()) }
 }
 
-/// What the responder has to allow.
+/// Rights that the responder has to give.
 fn right(kind: u32) -> u32 {
     if kind == opcode::ATOMIC_WRITE { access::REMOTE_WRITE } else { access::REMOTE_ATOMIC }
 }
 
-impl<'a> Actor<'a> {
-    /// Executes an atomic operation.
-    pub(super) fn atomic(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'_>,
-        deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        let operation = match wqe.opcode {
-            opcode::ATOMIC_WRITE => {
-                AtomicWr { remote: wqe.remote(), compare_add: 0, swap: wqe.atomic_write_data() }
-            }
-            _ => wqe.atomic(),
-        };
-        let mut result = SegmentList::new();
-        requester.check_read_depth()?;
-        if wqe.opcode != opcode::ATOMIC_WRITE {
-            let room = requester.gather(self, wqe, SCATTER, &mut result)?;
-            check_result_room(room)?;
-            result = result.piece(0, WORD.into());
+/// Executes an atomic operation.
+pub(super) fn execute<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    wqe: &SendWqe<'_>,
+    deferred: &mut Deferred,
+) -> Result<(), RequestError> {
+    let operation = match wqe.opcode {
+        opcode::ATOMIC_WRITE => {
+            AtomicWr { remote: wqe.remote(), compare_add: 0, swap: wqe.atomic_write_data() }
         }
-        let mut responder = requester.responder(self).ok_or(RequestError::NoResponse)?;
-        self.settle(responder.qp.recv_cq.load(Acquire));
-        let old = match self.operate(&responder, wqe.opcode, operation) {
-            Ok(old) => old,
-            Err(stop) => {
-                if let RequestError::Failed(error) = &stop {
-                    responder.refuse(self, error.status(), deferred);
-                }
-                return Err(stop);
-            }
-        };
-        if wqe.opcode != opcode::ATOMIC_WRITE {
-            let bytes = old.to_ne_bytes();
-            let ours = [process_memory::ours(&bytes)];
-            let from = Memory::unregistered(self.me, &ours);
-            let to = result.of_process(requester.owner.proc);
-            self.copier
-                .copy(self.arena, self.me, from, to)
-                .map_err(|fault| RequestError::unmoved(fault, MemoryRole::Local))?;
-        }
-        requester.count(Some(&responder), [(wqe.opcode, WORD, false)]);
-        drop(responder);
-        requester.complete(self, [(SendCompletion::of(wqe, WORD), None)], None, deferred);
-        Ok(())
+        _ => wqe.atomic(),
+    };
+    let mut result = SegmentList::new();
+    requester.check_read_depth()?;
+    if wqe.opcode != opcode::ATOMIC_WRITE {
+        let capacity = requester.gather(actor, wqe, SCATTER, &mut result)?;
+        check_result_capacity(capacity)?;
+        result = result.piece(0, WORD.into());
     }
-
-    /// The responder's part: checks, then reads and writes. Gives the old value.
-    pub(super) fn operate(
-        &self,
-        responder: &Responder<'_>,
-        kind: u32,
-        operation: AtomicWr,
-    ) -> Result<u64, RequestError> {
-        let is_write = kind == opcode::ATOMIC_WRITE;
-        let address = operation.remote.addr;
-        if address % u64::from(WORD) != 0 {
-            let cause = Cause::Alignment { address };
-            return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause).into());
+    let mut responder = requester.responder(actor).ok_or(RequestError::NoResponse)?;
+    actor.drain_staged(responder.qp.recv_cq.load(Acquire));
+    let old = match operate(actor, &responder, wqe.opcode, operation) {
+        Ok(old) => old,
+        Err(stop) => {
+            if let RequestError::Failed(error) = &stop {
+                responder.refuse(actor, error.status(), deferred);
+            }
+            return Err(stop);
         }
-        responder.check_resources()?;
-        let (segment, region) =
-            responder.reach(self.arena, right(kind), operation.remote, WORD.into())?;
-        let remote =
-            Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
-        let failed = |fault| RequestError::unmoved(fault, MemoryRole::Remote);
-        let lock = self.atomics_of(responder.owner.proc).ok_or(RequestError::NoResponse)?;
-        let _guard = self.lock(lock).ok_or(RequestError::Busy)?;
-        let old = if is_write {
-            0
-        } else {
-            let mut old = [0; WORD as usize];
-            let ours = [process_memory::ours_mut(&mut old)];
-            let ours = Memory::unregistered(self.me, &ours);
-            self.copier.copy(self.arena, self.me, remote, ours).map_err(failed)?;
-            u64::from_ne_bytes(old)
-        };
-        let new = match kind {
-            opcode::ATOMIC_FETCH_AND_ADD => old.wrapping_add(operation.compare_add),
-            opcode::ATOMIC_CMP_AND_SWP if old != operation.compare_add => return Ok(old),
-            _ => operation.swap,
-        };
-        let bytes = new.to_ne_bytes();
+    };
+    if wqe.opcode != opcode::ATOMIC_WRITE {
+        let bytes = old.to_ne_bytes();
         let ours = [process_memory::ours(&bytes)];
-        let ours = Memory::unregistered(self.me, &ours);
-        self.copier.copy(self.arena, self.me, ours, remote).map_err(failed)?;
-        Ok(old)
+        let from = Memory::unregistered(actor.me, &ours);
+        let to = result.of_process(requester.owner.proc);
+        actor.copy(from, to).map_err(|fault| RequestError::unmoved(fault, MemoryRole::Local))?;
     }
+    requester.count(Some(&responder), [(wqe.opcode, WORD, false)]);
+    drop(responder);
+    requester.complete(actor, [(SendCompletion::of(wqe, WORD), None)], None, deferred);
+    Ok(())
+}
+
+/// The responder's part: checks, then reads and writes. Gives the old value.
+pub(super) fn operate(
+    actor: &Actor<'_>,
+    responder: &Responder<'_>,
+    kind: u32,
+    operation: AtomicWr,
+) -> Result<u64, RequestError> {
+    let is_write = kind == opcode::ATOMIC_WRITE;
+    let address = operation.remote.addr;
+    if address % u64::from(WORD) != 0 {
+        let cause = Cause::Alignment { address };
+        return Err(CheckError::new(wc_status::REMOTE_REFUSES, cause).into());
+    }
+    responder.check_resources()?;
+    let (segment, region) =
+        responder.reach(actor.arena, right(kind), operation.remote, WORD.into())?;
+    let remote = Memory { proc: responder.owner.proc, segments: &[segment], regions: &[region] };
+    let failed = |fault| RequestError::unmoved(fault, MemoryRole::Remote);
+    let lock = atomics_of(actor.arena, responder.owner.proc).ok_or(RequestError::NoResponse)?;
+    let _guard = actor.lock(lock).ok_or(RequestError::Busy)?;
+    let old = if is_write {
+        0
+    } else {
+        let mut old = [0; WORD as usize];
+        let ours = [process_memory::ours_mut(&mut old)];
+        let ours = Memory::unregistered(actor.me, &ours);
+        actor.copy(remote, ours).map_err(failed)?;
+        u64::from_ne_bytes(old)
+    };
+    let new = match kind {
+        opcode::ATOMIC_FETCH_AND_ADD => old.wrapping_add(operation.compare_add),
+        opcode::ATOMIC_CMP_AND_SWP if old != operation.compare_add => return Ok(old),
+        _ => operation.swap,
+    };
+    let bytes = new.to_ne_bytes();
+    let ours = [process_memory::ours(&bytes)];
+    let ours = Memory::unregistered(actor.me, &ours);
+    actor.copy(ours, remote).map_err(failed)?;
+    Ok(old)
 }

@@ -1,8 +1,8 @@
 //! Copies through the arena, for memory that the system does not let us reach.
 //!
-//! The bytes go to a slot's bounce buffer and from there to where they belong. Whoever can do so moves
-//! them: this thread its own memory and what it may reach, for all else a helper is asked. That is
-//! a thread of the memory's owner if the owner is closed, else one of the daemon (`helper`).
+//! The bytes go to a slot's bounce buffer and from there to where they belong. This thread moves
+//! its own memory and what it may reach; all else it requests of a helper, a thread of the memory's
+//! owner if the owner is closed, else one of the daemon (`helper`).
 //!
 //! Requester and helper agree by the request's phase (`bounce_phase`). A slot whose helper is at
 //! work is not used anew before the helper is done with it, or dead.
@@ -18,10 +18,11 @@ use crate::arena::{
 };
 use crate::engine::bounce_buffer::{self, Way};
 use crate::engine::bounce_phase;
+use crate::engine::futex;
 use crate::engine::pids::Pids;
+use crate::engine::proc::{DAEMON, is_daemon};
 use crate::engine::process_memory::{self, CopyError};
 use crate::engine::segments::{Fault, MAX_SEGMENTS, Memory, Region, Segment, length, window};
-use crate::engine::{Actor, DAEMON, LINK, futex};
 
 const _: () = assert!(MAX_SEGMENTS == MAX_BOUNCE_SEGMENTS);
 
@@ -41,7 +42,7 @@ const DAEMON_PATIENCE: Duration = Duration::from_millis(20);
 /// A requester that has waited so long has the daemon see whether the helper still lives.
 const DOUBT: Duration = Duration::from_millis(50);
 
-/// What a helper is asked for.
+/// A request to a helper.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub way: Way,
@@ -61,7 +62,7 @@ impl Job {
 }
 
 fn patience(me: usize, is_silent: bool) -> Duration {
-    match (matches!(me, DAEMON | LINK), is_silent) {
+    match (is_daemon(me), is_silent) {
         (true, false) => DAEMON_PATIENCE,
         (true, true) => Duration::ZERO,
         (false, false) => PATIENCE,
@@ -77,8 +78,8 @@ impl BounceSlot {
 
     /// The helper's first step: the request, if it is for this helper and nobody else has it.
     pub(super) fn claim(&self, me: usize) -> Option<Job> {
-        let is_asked = bounce_phase::is_asked(self.phase.load(Acquire));
-        if !is_asked || self.helper.load(Acquire) as usize != me {
+        let is_requested = bounce_phase::is_requested(self.phase.load(Acquire));
+        if !is_requested || self.helper.load(Acquire) as usize != me {
             return None;
         }
         if !bounce_phase::begin(&self.phase) {
@@ -122,7 +123,7 @@ impl BounceSlot {
 pub(super) fn fail_dead(arena: &Arena, is_dead: impl Fn(usize) -> bool) {
     for slot in &arena.bounce_slots {
         let word = slot.phase.load(Acquire);
-        if (bounce_phase::is_asked(word) || bounce_phase::is_busy(word))
+        if (bounce_phase::is_requested(word) || bounce_phase::is_busy(word))
             && (slot.helper_is_gone(arena) || is_dead(slot.helper.load(Acquire) as usize))
         {
             slot.fail();
@@ -186,7 +187,7 @@ impl<'a> SlotGuard<'a> {
         }
         bounce_phase::ask(&slot.phase);
         let bit = 1 << self.index;
-        let is_silent = arena.procs[helper].asked.fetch_or(bit, AcqRel) & bit != 0;
+        let is_silent = arena.procs[helper].requested.fetch_or(bit, AcqRel) & bit != 0;
         wake_helper(arena, helper);
         self.wait(helper, patience(me, is_silent))
     }
@@ -279,41 +280,28 @@ pub(super) fn copy(
     Ok(())
 }
 
-impl Actor<'_> {
-    /// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
-    /// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
-    /// memory that the dead process's locks keep others from using. For the daemon.
-    fn end_bounces_of(&self, dead: usize) -> bool {
-        fail_dead(self.arena, |helper| helper == dead);
-        let withdraw = |slot: &BounceSlot| {
-            bounce_phase::withdraw(&slot.phase, bounce_phase::look(&slot.phase));
-        };
-        let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
-        self.arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
-        self.busy_bounces(is_its_own).is_empty()
-    }
+/// Ends what a dead process has to do with bounce slots: requests to its helper are answered, and
+/// its own are withdrawn. False as long as a helper is still at work for it: the bytes go to
+/// memory that the dead process's locks keep others from using. For the daemon.
+pub(super) fn end_all_of(arena: &Arena, dead: usize) -> bool {
+    fail_dead(arena, |helper| helper == dead);
+    let withdraw = |slot: &BounceSlot| {
+        bounce_phase::withdraw(&slot.phase, bounce_phase::look(&slot.phase));
+    };
+    let is_its_own = |slot: &BounceSlot| slot.lock.owner() == Some(dead);
+    arena.bounce_slots.iter().filter(|slot| is_its_own(slot)).for_each(withdraw);
+    busy(arena, is_its_own).is_empty()
+}
 
-    /// Takes all locks that a dead process has in the arena from it. False if that has to wait for a
-    /// helper that is at work for it. For the daemon.
-    #[must_use]
-    pub fn release_all_of(&self, dead: usize) -> bool {
-        let is_over = self.end_bounces_of(dead);
-        if is_over {
-            self.arena.release_locks_of(dead);
-        }
-        is_over
-    }
+/// Slots for which a helper is at work: index, and the word that says so.
+pub(super) fn busy(arena: &Arena, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
+    let slots = arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
+    let words = slots.map(|(index, slot)| (index, bounce_phase::look(&slot.phase)));
+    words.filter(|busy| bounce_phase::is_busy(busy.1) && is_busy(arena, *busy)).collect()
+}
 
-    /// Slots for which a helper is at work: index, and the word that says so.
-    pub(super) fn busy_bounces(&self, which: impl Fn(&BounceSlot) -> bool) -> Vec<(usize, u32)> {
-        let slots = self.arena.bounce_slots.iter().enumerate().filter(|(_, slot)| which(slot));
-        let words = slots.map(|(index, slot)| (index, bounce_phase::look(&slot.phase)));
-        words.filter(|busy| bounce_phase::is_busy(busy.1) && self.is_busy(*busy)).collect()
-    }
-
-    /// Whether the helper is still at it.
-    pub(super) fn is_busy(&self, (index, word): (usize, u32)) -> bool {
-        let slot = &self.arena.bounce_slots[index];
-        slot.phase.load(Acquire) == word && !slot.helper_is_gone(self.arena)
-    }
+/// Whether the helper is still at it.
+pub(super) fn is_busy(arena: &Arena, (index, word): (usize, u32)) -> bool {
+    let slot = &arena.bounce_slots[index];
+    slot.phase.load(Acquire) == word && !slot.helper_is_gone(arena)
 }

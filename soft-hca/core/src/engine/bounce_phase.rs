@@ -1,8 +1,8 @@
 //! How far a request to move memory by way of a bounce buffer is: the word that a requester, its
 //! helper and those who look after the dead agree by, without a lock.
 //!
-//! A request's phase goes from `ASKED` to `BUSY` to `DONE`, and only the helper takes the last two
-//! steps. A requester that gives up, or dies, leaves `ASKED` to be withdrawn by anybody.
+//! A request's phase goes from `REQUESTED` to `BUSY` to `DONE`, and only the helper takes the last two
+//! steps. A requester that gives up, or dies, leaves `REQUESTED` to be withdrawn by anybody.
 #![allow(unreachable_pub, reason = "the loom models are another crate")]
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -13,7 +13,7 @@ use crate::sync::seq_cst::AtomicU32;
 /// request.
 const PHASE: u32 = 3;
 const IDLE: u32 = 0;
-const ASKED: u32 = 1;
+const REQUESTED: u32 = 1;
 const BUSY: u32 = 2;
 const DONE: u32 = 3;
 
@@ -27,8 +27,8 @@ fn step(word: &AtomicU32, from: u32, phase: u32) -> bool {
 }
 
 /// Whether a word says that a helper is asked and has not begun.
-pub fn is_asked(word: u32) -> bool {
-    word & PHASE == ASKED
+pub fn is_requested(word: u32) -> bool {
+    word & PHASE == REQUESTED
 }
 
 /// Whether a word says that a helper is at work.
@@ -47,7 +47,7 @@ pub fn recover(phase: &AtomicU32, is_gone: impl FnOnce() -> bool) -> bool {
     let word = phase.load(Acquire);
     match word & PHASE {
         IDLE | DONE => true,
-        ASKED if step(phase, word, IDLE) => true,
+        REQUESTED if step(phase, word, IDLE) => true,
         _ => is_gone() && step(phase, phase.load(Acquire), IDLE),
     }
 }
@@ -55,7 +55,7 @@ pub fn recover(phase: &AtomicU32, is_gone: impl FnOnce() -> bool) -> bool {
 /// The requester's step: what it wants is written.
 pub fn ask(phase: &AtomicU32) {
     let word = phase.load(Relaxed).wrapping_add(PHASE + 1);
-    phase.store(with_phase(word, ASKED), SeqCst);
+    phase.store(with_phase(word, REQUESTED), SeqCst);
 }
 
 /// The helper's first step. False if there is no request, or it has gone.
@@ -66,7 +66,7 @@ pub fn ask(phase: &AtomicU32) {
 /// its `registry`.)
 pub fn begin(phase: &AtomicU32) -> bool {
     let word = phase.load(Acquire);
-    if !is_asked(word) || !step(phase, word, BUSY) {
+    if !is_requested(word) || !step(phase, word, BUSY) {
         return false;
     }
     fence(SeqCst);
@@ -81,7 +81,7 @@ pub fn finish(phase: &AtomicU32, write_result: impl FnOnce()) -> bool {
 
 /// Answers for a helper that is dead, whether it has begun or not.
 pub fn answer_for_dead(phase: &AtomicU32, write_result: impl Fn()) -> bool {
-    finish_if(phase, is_asked, &write_result) || finish_if(phase, is_busy, &write_result)
+    finish_if(phase, is_requested, &write_result) || finish_if(phase, is_busy, &write_result)
 }
 
 fn finish_if(phase: &AtomicU32, is_so: fn(u32) -> bool, write_result: impl FnOnce()) -> bool {
@@ -95,7 +95,7 @@ fn finish_if(phase: &AtomicU32, is_so: fn(u32) -> bool, write_result: impl FnOnc
 
 /// Withdraws a request that a helper has not begun, as a word says. False if the helper was faster.
 pub fn withdraw(phase: &AtomicU32, word: u32) -> bool {
-    !is_asked(word) || step(phase, word, IDLE)
+    !is_requested(word) || step(phase, word, IDLE)
 }
 
 /// The word as who has made a region invalid looks at it, after a fence: see [`begin`].

@@ -5,8 +5,8 @@ use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 use crate::engine::wc_status;
 use crate::uapi::verbs::status;
 
-/// Which status a failed check leads to, and what it has compared. In a box: what succeeds is not
-/// to carry room for it.
+/// Which status a failed check leads to, and what it has compared. In a box: a result of what succeeds
+/// is not to be as large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckError(Box<(u32, Cause)>);
 

@@ -4,112 +4,105 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use soft_hca_verbs::cause::Cause;
 
+use crate::arena::Mapping;
+use crate::engine::actor::Actor;
+use crate::engine::asynchronous::Async;
 use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
-use crate::engine::{Actor, Async};
+use crate::engine::notification::notify;
 use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::status;
 
-impl Actor<'_> {
-    /// Adds a completion, wakes the channel if the queue is armed for it.
-    #[cfg(test)]
-    pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
-        let mut deferred = Deferred::default();
-        self.complete_all(cq, [(*cqe, solicited)], None, None, &mut deferred);
-        self.run_deferred(&mut deferred);
+/// Has the processor fetch the slot of the next completion.
+pub(super) fn prefetch(arena: &Mapping, cq: u32) {
+    let Some(cq) = arena.cqs.get(cq as usize) else { return };
+    if let Some(ring) = arena.ring(&cq.ring) {
+        ring.slot(ring.producer()).prefetch_for_writing();
     }
+}
 
-    /// Has the processor fetch the place of the next completion.
-    pub(super) fn prefetch_completion(&self, cq: u32) {
-        let Some(cq) = self.arena.cqs.get(cq as usize) else { return };
-        if let Some(ring) = self.arena.ring(&cq.ring) {
-            ring.slot(ring.producer()).prefetch_for_writing();
+/// Adds the completion of a request that has failed or is flushed.
+pub(super) fn complete_failed(
+    actor: &Actor<'_>,
+    index: u32,
+    cqe: &Cqe,
+    cause: Option<&Cause>,
+    deferred: &mut Deferred,
+) {
+    complete_all(actor, index, [(*cqe, false)], cause, None, deferred);
+}
+
+/// Adds completions, with whether each is solicited, and the cause of all if they are errors.
+/// They appear together: the index that the program polls is written once. In the next step
+/// their requests have been retired. Waking is left for later; the caller may hold locks of
+/// queue pairs.
+///
+/// One that is lost because the queue is full is an asynchronous event of the queue, and its
+/// queue pair fails (`flush::fail_overrun`).
+pub(super) fn complete_all(
+    actor: &Actor<'_>,
+    index: u32,
+    completions: impl IntoIterator<Item = (Cqe, bool)>,
+    cause: Option<&Cause>,
+    retiring: Option<Retiring<'_>>,
+    deferred: &mut Deferred,
+) {
+    let Some(cq) = actor.arena.cqs.get(index as usize) else { return };
+    let Some(_guard) = actor.lock(&cq.lock) else { return };
+    if cq.live.load(Acquire) == 0 {
+        return;
+    }
+    let Some(ring) = actor.arena.ring(&cq.ring) else { return };
+    let first = ring.producer();
+    let mut producer = first;
+    let entries = cqe_of(ring.mask());
+    let mut credits = cq.credits.load(Acquire).min(entries);
+    let mut is_solicited = false;
+    for (cqe, solicited) in completions {
+        let mut is_lost = false;
+        if credits == 0 {
+            let unread = ring.distance(ring.consumer(), producer);
+            credits = entries_of(cq, &ring).saturating_sub(unread);
+            // No credit is reserved for an error, or for a request that has waited in vain.
+            let is_sure = cqe.status == status::SUCCESS && !may_overrun(cq, &ring);
+            is_lost = credits == 0 && (!is_sure || unread == ring.mask());
         }
-    }
-
-    /// Adds the completion of a request that has failed or is flushed.
-    pub(super) fn complete_failed(
-        &self,
-        index: u32,
-        cqe: &Cqe,
-        cause: Option<&Cause>,
-        deferred: &mut Deferred,
-    ) {
-        self.complete_all(index, [(*cqe, false)], cause, None, deferred);
-    }
-
-    /// Adds completions, with whether each is solicited, and the cause of all if they are errors.
-    /// They appear together: what the one who polls looks at is written once. In the next step
-    /// their requests have been retired. Waking is left for later; the caller may hold locks of
-    /// queue pairs.
-    ///
-    /// One that is lost because the queue is full is an asynchronous event of the queue, and its
-    /// queue pair fails ([`Actor::fail_overrun`]).
-    pub(super) fn complete_all(
-        &self,
-        index: u32,
-        completions: impl IntoIterator<Item = (Cqe, bool)>,
-        cause: Option<&Cause>,
-        retiring: Option<Retiring<'_>>,
-        deferred: &mut Deferred,
-    ) {
-        let Some(cq) = self.arena.cqs.get(index as usize) else { return };
-        let Some(_guard) = self.lock(&cq.lock) else { return };
-        if cq.live.load(Acquire) == 0 {
-            return;
-        }
-        let Some(ring) = self.arena.ring(&cq.ring) else { return };
-        let first = ring.producer();
-        let mut producer = first;
-        let entries = cqe_of(ring.mask());
-        let mut credits = cq.credits.load(Acquire).min(entries);
-        let mut is_solicited = false;
-        for (cqe, solicited) in completions {
-            let mut is_lost = false;
-            if credits == 0 {
-                let unread = ring.distance(ring.consumer(), producer);
-                credits = entries_of(cq, &ring).saturating_sub(unread);
-                // Nobody has reserved a credit for an error, or for who has waited in vain.
-                let is_sure = cqe.status == status::SUCCESS && !may_overrun(cq, &ring);
-                is_lost = credits == 0 && (!is_sure || unread == ring.mask());
+        actor.trace(|env| {
+            let event = Completion {
+                wr_id: cqe.wr_id,
+                cq: index,
+                qpn: cqe.qp_num,
+                opcode: cqe.opcode,
+                status: cqe.status,
+                length: cqe.byte_len,
+                imm: cqe.imm,
+                wc_flags: cqe.wc_flags,
+                is_solicited: solicited.into(),
+                is_lost: is_lost.into(),
+            };
+            let proc = cq.proc.load(Acquire);
+            env.trace(proc, &event.into(), &cause::encode(cause));
+        });
+        if is_lost {
+            if cq.overflows.fetch_add(1, AcqRel) == 0 {
+                deferred.raised.push(Async::CqOverflow(index));
             }
-            self.trace(|env| {
-                let event = Completion {
-                    wr_id: cqe.wr_id,
-                    cq: index,
-                    qpn: cqe.qp_num,
-                    opcode: cqe.opcode,
-                    status: cqe.status,
-                    length: cqe.byte_len,
-                    imm: cqe.imm,
-                    wc_flags: cqe.wc_flags,
-                    is_solicited: solicited.into(),
-                    is_lost: is_lost.into(),
-                };
-                let proc = cq.proc.load(Acquire);
-                env.trace(proc, &event.into(), &cause::encode(cause));
-            });
-            if is_lost {
-                if cq.overflows.fetch_add(1, AcqRel) == 0 {
-                    deferred.raised.push(Async::CqOverflow(index));
-                }
-                deferred.overrun.push(cqe.qp_num);
-                continue;
-            }
-            cqe.write(&ring.slot(producer));
-            is_solicited |= solicited || cqe.status != status::SUCCESS;
-            producer = ring.advance(producer, 1);
-            credits = credits.saturating_sub(1);
+            deferred.overrun.push(cqe.qp_num);
+            continue;
         }
-        if producer == first {
-            return;
-        }
-        cq.credits.store(credits, Release);
-        ring.set_producer(producer);
-        drop(retiring);
-        self.notify(index, cq, is_solicited, deferred);
+        cqe.write(&ring.slot(producer));
+        is_solicited |= solicited || cqe.status != status::SUCCESS;
+        producer = ring.advance(producer, 1);
+        credits = credits.saturating_sub(1);
     }
+    if producer == first {
+        return;
+    }
+    cq.credits.store(credits, Release);
+    ring.set_producer(producer);
+    drop(retiring);
+    notify(actor, index, cq, is_solicited, deferred);
 }

@@ -99,8 +99,8 @@ fn copy_within(from: &[Segment], to: &[Segment], mut length: u64) -> bool {
 }
 
 impl Copier for LocalCopier {
-    /// The one place where it is decided, by regions and length, how bytes are moved. Today every
-    /// region is private memory of its process: if the system does not let us reach it, the bytes
+    /// The one function that decides, by regions and length, how bytes are moved. Every region is
+    /// private memory of its process: if the system does not let us reach it, the bytes
     /// go through a bounce buffer.
     fn copy(
         &self,
@@ -113,7 +113,7 @@ impl Copier for LocalCopier {
         if length == 0 {
             return Ok(());
         }
-        let _held = match self.registry() {
+        let _in_use = match self.registry() {
             None => None,
             Some(registry) => Some((
                 registry.hold(me, from, false).ok_or(Fault::Source)?,

@@ -13,10 +13,10 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::arena::Cq;
-use crate::engine::Actor;
-use crate::engine::request::RequestError;
-use crate::engine::reservation::{release, reserve};
+use crate::arena::{Arena, Cq, Mapping};
+use crate::engine::actor::Actor;
+use crate::engine::request_error::RequestError;
+use crate::engine::reservation;
 use crate::engine::timing::CQ_FULL_NS;
 use crate::ring::Ring;
 
@@ -36,10 +36,10 @@ pub fn cqe_of(mask: u32) -> u32 {
 
 /// How many completions a queue holds.
 pub(super) fn entries_of(cq: &Cq, ring: &Ring<'_>) -> u32 {
-    let room = cqe_of(ring.mask());
+    let capacity = cqe_of(ring.mask());
     match cq.exact.load(Acquire) {
-        0 => room,
-        exact => exact.min(room),
+        0 => capacity,
+        exact => exact.min(capacity),
     }
 }
 
@@ -72,17 +72,17 @@ impl Credits<'_> {
 impl Drop for Credits<'_> {
     fn drop(&mut self) {
         if let Some(cq) = self.cq.filter(|_| self.reserved > 0) {
-            release(&cq.reserved, self.reserved);
+            reservation::release(&cq.reserved, self.reserved);
         }
     }
 }
 
-/// What has waited for a credit, and since when. Kept between two attempts.
+/// A wait for a credit, which lasts from one attempt to the next.
 #[derive(Debug, Default)]
 pub(super) struct CreditWait {
     /// How long it waits, unless the program polls. 0: not set yet.
     until_ns: u64,
-    /// See [`Actor::has_polled_since`].
+    /// See [`has_polled_since`].
     polled: AtomicU32,
 }
 
@@ -96,85 +96,75 @@ pub(super) fn may_overrun(cq: &Cq, ring: &Ring<'_>) -> bool {
     cq.overrun_from.load(Acquire) == mark_of(ring)
 }
 
-impl<'a> Actor<'a> {
-    /// Reserves up to `wanted` credits of the queue with an index. A queue that may be overrun has
-    /// any number of them.
-    pub(super) fn reserve_credits(&self, index: u32, wanted: u32) -> Credits<'a> {
-        let unreserved = Credits { cq: None, reserved: 0, left: wanted };
-        let Some(cq) = self.arena.cqs.get(index as usize) else { return unreserved };
-        if cq.credits.load(Acquire) >= PLENTY.saturating_add(wanted) {
-            return unreserved;
-        }
-        let Some(ring) = self.arena.ring(&cq.ring) else { return unreserved };
-        let known = || cq.credits.load(Acquire).min(cqe_of(ring.mask()));
-        let free = reserve(&cq.reserved, wanted, known, || count_credits(cq, &ring));
-        if free == 0 && may_overrun(cq, &ring) {
-            return unreserved;
-        }
-        Credits { cq: Some(cq), reserved: free, left: free }
+/// Reserves up to `requested` credits of the queue with an index. A queue that may be overrun has
+/// any number of them.
+pub(super) fn reserve<'a>(actor: &Actor<'a>, index: u32, requested: u32) -> Credits<'a> {
+    let unreserved = Credits { cq: None, reserved: 0, left: requested };
+    let Some(cq) = actor.arena.cqs.get(index as usize) else { return unreserved };
+    if cq.credits.load(Acquire) >= PLENTY.saturating_add(requested) {
+        return unreserved;
     }
-
-    /// Reserves a credit; the request waits if there is none.
-    pub(super) fn reserve_credit(&self, cq: u32) -> Result<Credits<'a>, RequestError> {
-        let mut credits = self.reserve_credits(cq, 1);
-        if credits.consume() { Ok(credits) } else { Err(RequestError::CqFull(cq)) }
+    let Some(ring) = actor.arena.ring(&cq.ring) else { return unreserved };
+    let known = || cq.credits.load(Acquire).min(cqe_of(ring.mask()));
+    let free = reservation::reserve(&cq.reserved, requested, known, || count_credits(cq, &ring));
+    if free == 0 && may_overrun(cq, &ring) {
+        return unreserved;
     }
+    Credits { cq: Some(cq), reserved: free, left: free }
+}
 
-    /// Reserves a credit for a message from another host. `None` while there is none and it is to
-    /// be waited for.
-    pub(super) fn reserve_or_wait(
-        &self,
-        cq: u32,
-        wait: &mut Option<CreditWait>,
-    ) -> Option<Credits<'a>> {
-        if let Ok(credit) = self.reserve_credit(cq) {
-            *wait = None;
-            return Some(credit);
-        }
-        let now = self.env.now_ns();
-        let CreditWait { until_ns, polled } = wait.get_or_insert_default();
-        if self.has_polled_since(cq, polled) || *until_ns == 0 {
-            *until_ns = now + self.cq_full_ns(cq);
-        }
-        if now < *until_ns {
-            return None;
-        }
+/// Reserves a credit; the request waits if there is none.
+pub(super) fn reserve_one<'a>(actor: &Actor<'a>, cq: u32) -> Result<Credits<'a>, RequestError> {
+    let mut credits = reserve(actor, cq, 1);
+    if credits.consume() { Ok(credits) } else { Err(RequestError::CqFull(cq)) }
+}
+
+/// Reserves a credit for a message from another host. `None` while there is none and it is to
+/// be waited for.
+pub(super) fn reserve_or_wait<'a>(
+    actor: &Actor<'a>,
+    cq: u32,
+    wait: &mut Option<CreditWait>,
+) -> Option<Credits<'a>> {
+    if let Ok(credit) = reserve_one(actor, cq) {
         *wait = None;
-        self.allow_overrun(cq);
-        Some(self.reserve_credits(cq, 1))
+        return Some(credit);
     }
-
-    /// How long a request waits for room in a queue, in nanoseconds: not where it holds exactly what was
-    /// asked for.
-    #[cold]
-    pub(super) fn cq_full_ns(&self, index: u32) -> u64 {
-        let cq = self.arena.cqs.get(index as usize);
-        if cq.is_some_and(|cq| cq.exact.load(Acquire) != 0) { 0 } else { CQ_FULL_NS }
+    let now = actor.env.now_ns();
+    let CreditWait { until_ns, polled } = wait.get_or_insert_default();
+    if has_polled_since(actor.arena, cq, polled) || *until_ns == 0 {
+        *until_ns = now + wait_limit_ns(actor.arena, cq);
     }
-
-    /// Whether a queue's program has polled since the last look, of which `polled` takes note. If
-    /// it has, a request that got no credit goes on waiting: others were faster.
-    pub(super) fn has_polled_since(&self, index: u32, polled: &AtomicU32) -> bool {
-        let cq = self.arena.cqs.get(index as usize);
-        let Some(ring) = cq.and_then(|cq| self.arena.ring(&cq.ring)) else { return false };
-        polled.swap(mark_of(&ring), AcqRel) != mark_of(&ring)
+    if now < *until_ns {
+        return None;
     }
+    *wait = None;
+    allow_overrun(actor.arena, cq);
+    Some(reserve(actor, cq, 1))
+}
 
-    /// No request waits for a credit of this queue any more until its program has polled: the queue
-    /// may be overrun.
-    pub(super) fn allow_overrun(&self, index: u32) {
-        if let Some(cq) = self.arena.cqs.get(index as usize) {
-            if let Some(ring) = self.arena.ring(&cq.ring) {
-                cq.overrun_from.store(mark_of(&ring), Release);
-            }
-        }
-    }
+/// How long a request waits for a free entry of a queue, in nanoseconds: not where the queue holds
+/// exactly as many as were requested.
+#[cold]
+pub(super) fn wait_limit_ns(arena: &Arena, index: u32) -> u64 {
+    let cq = arena.cqs.get(index as usize);
+    if cq.is_some_and(|cq| cq.exact.load(Acquire) != 0) { 0 } else { CQ_FULL_NS }
+}
 
-    /// Forgets all reservations, among which a dead process's may be. For the daemon. `cqs` are the
-    /// indices of the queues in use.
-    pub fn forget_reservations(&self, cqs: impl IntoIterator<Item = usize>) {
-        for cq in cqs.into_iter().filter_map(|index| self.arena.cqs.get(index)) {
-            cq.reserved.store(0, Release);
+/// Whether a queue's program has polled since the last look, of which `polled` takes note. If
+/// it has, a request that got no credit goes on waiting: others were faster.
+pub(super) fn has_polled_since(arena: &Mapping, index: u32, polled: &AtomicU32) -> bool {
+    let cq = arena.cqs.get(index as usize);
+    let Some(ring) = cq.and_then(|cq| arena.ring(&cq.ring)) else { return false };
+    polled.swap(mark_of(&ring), AcqRel) != mark_of(&ring)
+}
+
+/// No request waits for a credit of this queue any more until its program has polled: the queue
+/// may be overrun.
+pub(super) fn allow_overrun(arena: &Mapping, index: u32) {
+    if let Some(cq) = arena.cqs.get(index as usize) {
+        if let Some(ring) = arena.ring(&cq.ring) {
+            cq.overrun_from.store(mark_of(&ring), Release);
         }
     }
 }

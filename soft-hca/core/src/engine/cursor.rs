@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::Qp;
+use crate::arena::{Mapping, Qp};
 use crate::ring::Ring;
+use crate::uapi::rxe::MIN_SEND_SLOT;
 
 /// How far a send queue is. Requests before `completed` are done; those from there to `next` are
 /// executed and wait for the peer's answer.
@@ -30,8 +31,21 @@ impl SendCursors {
     }
 }
 
+/// The queue pair's send ring, if work requests fit into its slots.
+pub(super) fn send_ring<'a>(arena: &'a Mapping, qp: &Qp) -> Option<Ring<'a>> {
+    arena.ring(&qp.sq).filter(|ring| ring.slot_bytes() >= MIN_SEND_SLOT)
+}
+
+/// Whether receives are posted to the queue pair's own queue.
+pub(super) fn has_receives(arena: &Mapping, qp: &Qp) -> bool {
+    qp.srq.load(Acquire) == 0
+        && arena
+            .ring(&qp.rq)
+            .is_some_and(|ring| ring.producer() != qp.rq_consumer.load(Acquire) & ring.mask())
+}
+
 /// Gives the slots before `index` back to the program. This comes before their completion: who
-/// polls it may post again at once, and finds room.
+/// polls it may post again at once, and finds a free slot.
 pub(super) fn retire<'q>(own: &'q AtomicU32, ring: &Ring<'_>, index: u32) -> Retiring<'q> {
     ring.set_consumer(index);
     Retiring { own, index: index & ring.mask() }

@@ -6,50 +6,46 @@
 //! datagram goes to every member whose key is right, the sender among them.
 
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 use soft_hca_verbs::cause::{Cause, Lost, Malformed, MemoryRole};
 
-use crate::arena::{Ah, MAX_MEMBERS, Tally};
+use crate::arena::{Ah, Tally};
+use crate::engine::actor::Actor;
+use crate::engine::address::{self, gid};
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
-use crate::engine::incoming::{Incoming, ScatterError};
-use crate::engine::memory::Owner;
-use crate::engine::remote::RemoteDatagram;
-use crate::engine::request::{Payload, RequestError, Requester, SendCompletion, too_long};
+use crate::engine::delivery::{Datagram, Delivery, GRH, deliver, deliver_to_group};
+use crate::engine::env::RemoteDatagram;
+use crate::engine::proc::LINK;
+use crate::engine::process_memory;
+use crate::engine::request::{PayloadLocation, Requester, SendCompletion, too_long};
+use crate::engine::request_error::RequestError;
 use crate::engine::responder::ReceiveCompletion;
+use crate::engine::route::Route;
 use crate::engine::segments::{Memory, Region, SegmentList};
-use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::Packets;
-use crate::engine::{Actor, LINK, Route, process_memory};
-use crate::uapi::rxe::{AddressVector, SendWqe};
-use crate::uapi::verbs::{Mtu, QpState, SET_QKEY, network_type, opcode, qp_type, send_flag};
+use crate::engine::turn::{Bytes, Turn};
+use crate::uapi::rxe::SendWqe;
+use crate::uapi::verbs::{Mtu, SET_QKEY, network_type, opcode, send_flag};
 
-/// Bytes that a datagram's receive has before the payload.
-const GRH: usize = 40;
-
-/// What a GRH of InfiniBand announces behind it (IBTA 8.3).
+/// The header behind a GRH, as it says on InfiniBand (IBTA 8.3).
 const IB_NEXT_HEADER: u8 = 0x1b;
 
 /// Bytes that RoCE v2 has around the payload, beside IP and UDP: BTH, DETH, ICRC.
 const ROCE_BYTES: u32 = 12 + 8 + 4;
 
-fn load(gid: &[AtomicU8; 16]) -> [u8; 16] {
-    std::array::from_fn(|i| gid[i].load(Acquire))
-}
-
 /// The hop limit of what is sent to a group; what is for one host has the system's.
 fn group_hop_limit(ah: &Ah) -> Option<u8> {
-    ip::is_multicast(&load(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
+    ip::is_multicast(&gid(&ah.dgid)).then(|| ah.hop_limit.load(Acquire) as u8)
 }
 
-/// What lies before the payload: the IP header that the datagram would have on a network, or on
+/// The bytes before the payload: the IP header that the datagram would have on a network, or on
 /// InfiniBand the GRH. rxe leaves an IPv4 header's checksum 0 on the way to oneself; here it is
 /// always right.
 fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
-    let (sgid, dgid) = (load(&ah.sgid), load(&ah.dgid));
+    let (sgid, dgid) = (gid(&ah.sgid), gid(&ah.dgid));
     let addresses = match (ip::address(&sgid), ip::address(&dgid)) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
         (IpAddr::V6(_), IpAddr::V4(destination)) => {
@@ -74,306 +70,160 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     grh
 }
 
-/// Whether an address handle exists and was created with this address vector.
-fn is_made_with(ah: &Ah, vector: &AddressVector) -> bool {
-    ah.live.load(Acquire) != 0
-        && ah.port.load(Acquire) == vector.port.into()
-        && ah.sgid_index.load(Acquire) == vector.sgid_index.into()
-        && load(&ah.dgid) == vector.dgid
-        && ah.hop_limit.load(Acquire) == vector.hop_limit.into()
-        && ah.traffic_class.load(Acquire) == vector.traffic_class.into()
-        && ah.flow_label.load(Acquire) == vector.flow_label
-}
-
-/// What a queue pair does with a datagram that is for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
-    /// It has gone into this receive.
-    Received(MatchedReceive),
-    /// It is dropped; why, if that is known.
-    Dropped(Option<Cause>),
-}
-
-/// A datagram on its way.
-pub(super) struct Datagram<'d> {
-    /// Header and payload; where the payload lies decides whose memory it is.
-    pub proc: usize,
-    pub segments: &'d SegmentList,
-    pub qkey: u32,
-    /// The sender's P_Key.
-    pub pkey: u32,
-    /// What the receive's completion tells, name and length apart.
-    pub received: ReceiveCompletion,
-    /// What its packet adds to the counters of the port that it comes to; nothing if the link has
-    /// counted it.
-    pub tally: Tally,
-}
-
-impl<'a> Actor<'a> {
-    /// Executes a send of an unreliable datagram queue pair.
-    pub(super) fn datagram(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'_>,
-        deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        let target = wqe.datagram();
-        let mut delivery = Delivery::Dropped(None);
-        let mut payload = SegmentList::new();
-        let (place, length) = requester.payload(self, wqe, &mut payload)?;
-        let ah = self.address(&requester.owner, wqe);
-        let ah = ah.ok_or_else(|| CheckError::malformed(Malformed::AddressHandle))?;
-        let limit = Mtu(ah.mtu.load(Acquire)).bytes();
-        if length > limit {
-            return Err(too_long(length.into(), limit.into()).into());
-        }
-        let route = Route::load(&ah.route);
-        let dgid = load(&ah.dgid);
-        let is_group = ip::is_multicast(&dgid);
-        let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
-        let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
-        let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
-        let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
-        if is_group {
-            tally.multicast = tally.packets;
-        }
-        let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
-        if stays {
-            let own_ipv4 = self.arena.ipv4.load(Acquire).to_ne_bytes();
-            let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
-            let mut copy = Vec::new();
-            let mut segments = SegmentList::new();
-            segments.push(process_memory::ours(&grh), Region::NONE);
-            self.fetch(requester, place, &payload, &mut copy, &mut segments)?;
-            let qkey = if target.qkey & SET_QKEY != 0 {
-                requester.qp.qkey.load(Acquire)
+/// Executes a send of an unreliable datagram queue pair.
+pub(super) fn execute<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    wqe: &SendWqe<'_>,
+    turn: Turn,
+    deferred: &mut Deferred,
+) -> Result<(), RequestError> {
+    let target = wqe.datagram();
+    let mut delivery = Delivery::Dropped(None);
+    let mut payload = SegmentList::new();
+    let (location, length) = requester.payload(actor, wqe, &mut payload)?;
+    let ah = address::find(actor.arena, &requester.owner, wqe);
+    let ah = ah.ok_or_else(|| CheckError::malformed(Malformed::AddressHandle))?;
+    let limit = Mtu(ah.mtu.load(Acquire)).bytes();
+    if length > limit {
+        return Err(too_long(length.into(), limit.into()).into());
+    }
+    let route = Route::load(&ah.route);
+    let dgid = gid(&ah.dgid);
+    let is_group = ip::is_multicast(&dgid);
+    let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
+    let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
+    let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
+    let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
+    if is_group {
+        tally.multicast = tally.packets;
+    }
+    let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
+    if stays {
+        let own_ipv4 = actor.arena.ipv4.load(Acquire).to_ne_bytes();
+        let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
+        let mut copy = Vec::new();
+        let mut segments = SegmentList::new();
+        segments.push(process_memory::ours(&grh), Region::NONE);
+        fetch(actor, requester, location, &payload, &mut copy, &mut segments)?;
+        let qkey =
+            if target.qkey & SET_QKEY != 0 { requester.qp.qkey.load(Acquire) } else { target.qkey };
+        let slid = ah.slid.load(Acquire) as u16;
+        let received = ReceiveCompletion {
+            opcode: wqe.opcode,
+            flags: wqe.flags,
+            imm: wqe.imm,
+            src_qp: requester.qpn,
+            slid,
+            dlid_path_bits: ah.dlid_path_bits.load(Acquire) as u8,
+            network_type: if slid != 0 {
+                0
+            } else if ip::address(&dgid).is_ipv4() {
+                network_type::IPV4
             } else {
-                target.qkey
-            };
-            let slid = ah.slid.load(Acquire) as u16;
-            let received = ReceiveCompletion {
-                opcode: wqe.opcode,
-                flags: wqe.flags,
-                imm: wqe.imm,
-                src_qp: requester.qpn,
-                slid,
-                dlid_path_bits: ah.dlid_path_bits.load(Acquire) as u8,
-                network_type: if slid != 0 {
-                    0
-                } else if ip::address(&dgid).is_ipv4() {
-                    network_type::IPV4
-                } else {
-                    network_type::IPV6
-                },
-                ..ReceiveCompletion::default()
-            };
-            let pkey = requester.qp.pkey.load(Acquire);
-            let datagram =
-                Datagram { proc: self.me, segments: &segments, qkey, pkey, received, tally };
-            if self.is_daemon() && self.loses(requester) {
-                delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::OnPurpose }));
-            } else if is_group {
-                self.deliver_to_group(&dgid, &datagram, deferred)?;
-            } else {
-                delivery = self.deliver(target.qpn, &datagram, deferred)?;
-            }
-        }
-        if !stays && !goes_away {
-            delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::NoPath }));
-        }
-        if goes_away {
-            // The link's thread, or its next attempt, is not to deliver it once more.
-            requester.qp.sq_group_reached.store(is_group.into(), Release);
-            self.send_away(requester, wqe, ah, (place, &payload), deferred)?;
-            requester.qp.sq_group_reached.store(0, Release);
-        }
-        requester.count_datagram(&match (stays, goes_away) {
-            (true, false) => tally,
-            (_, true) => Tally { sends: 1, ..Tally::default() },
-            // It leads nowhere.
-            (false, false) => Tally::default(),
-        });
-        let (taken, dropped) = match &delivery {
-            Delivery::Received(receive) => (Some(*receive), None),
-            Delivery::Dropped(cause) => (None, cause.as_ref()),
+                network_type::IPV6
+            },
+            ..ReceiveCompletion::default()
         };
-        let done = [(SendCompletion::of(wqe, length), taken)];
-        requester.complete(self, done, dropped, deferred);
-        Ok(())
+        let pkey = requester.qp.pkey.load(Acquire);
+        let datagram =
+            Datagram { proc: actor.me, segments: &segments, qkey, pkey, received, tally };
+        if turn.bytes == Bytes::Lost {
+            delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::OnPurpose }));
+        } else if is_group {
+            deliver_to_group(actor, &dgid, &datagram, deferred)?;
+        } else {
+            delivery = deliver(actor, target.qpn, &datagram, deferred)?;
+        }
     }
+    if !stays && !goes_away {
+        delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::NoPath }));
+    }
+    if goes_away {
+        // The link's thread, or its next attempt, is not to deliver it once more.
+        requester.qp.sq_group_reached.store(is_group.into(), Release);
+        send_away(actor, requester, wqe, ah, (location, &payload), deferred)?;
+        requester.qp.sq_group_reached.store(0, Release);
+    }
+    requester.count_datagram(&match (stays, goes_away) {
+        (true, false) => tally,
+        (_, true) => Tally { sends: 1, ..Tally::default() },
+        // It leads nowhere.
+        (false, false) => Tally::default(),
+    });
+    let (taken, dropped) = match &delivery {
+        Delivery::Received(receive) => (Some(*receive), None),
+        Delivery::Dropped(cause) => (None, cause.as_ref()),
+    };
+    let done = [(SendCompletion::of(wqe, length), taken)];
+    requester.complete(actor, done, dropped, deferred);
+    Ok(())
+}
 
-    /// Has the link send a datagram to another host; [`RequestError::LeftToLink`] if only the
-    /// link's thread can, which then does.
-    fn send_away(
-        &self,
-        requester: &Requester<'_>,
-        wqe: &SendWqe<'_>,
-        ah: &Ah,
-        (place, payload): (Payload, &SegmentList),
-        deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        if self.me != LINK {
-            deferred.link_doorbells.push(requester.qpn);
-            return Err(RequestError::LeftToLink);
-        }
-        let target = wqe.datagram();
-        let mut bytes = vec![0; payload.bytes() as usize];
-        let ours = [process_memory::ours_mut(&mut bytes)];
-        let from = payload.of_process(requester.proc_of(place, self.me));
-        let copied =
-            self.copier.copy(self.arena, self.me, from, Memory::unregistered(self.me, &ours));
-        copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
-        let is_own_key = target.qkey & SET_QKEY != 0;
-        let sent = self.env.send_datagram(&RemoteDatagram {
-            sgid: load(&ah.sgid),
-            dgid: load(&ah.dgid),
-            traffic_class: ah.traffic_class.load(Acquire) as u8,
-            hop_limit: group_hop_limit(ah),
-            dest_qpn: target.qpn,
-            qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
-            source_qpn: requester.qpn,
-            psn: requester.qp.sq_psn.load(Acquire),
-            immediate: (wqe.opcode == opcode::SEND_WITH_IMM).then(|| wqe.imm.to_ne_bytes()),
-            solicited: wqe.flags & send_flag::SOLICITED != 0,
-            payload: &bytes,
-        });
-        if sent { Ok(()) } else { Err(RequestError::Busy) }
+/// Has the link send a datagram to another host; [`RequestError::LeftToLink`] if only the
+/// link's thread can, which then does.
+fn send_away(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    wqe: &SendWqe<'_>,
+    ah: &Ah,
+    (location, payload): (PayloadLocation, &SegmentList),
+    deferred: &mut Deferred,
+) -> Result<(), RequestError> {
+    if actor.me != LINK {
+        deferred.link_doorbells.push(requester.qpn);
+        return Err(RequestError::LeftToLink);
     }
+    let target = wqe.datagram();
+    let mut bytes = vec![0; payload.bytes() as usize];
+    let ours = [process_memory::ours_mut(&mut bytes)];
+    let from = payload.of_process(requester.proc_of(location, actor.me));
+    let copied = actor.copy(from, Memory::unregistered(actor.me, &ours));
+    copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
+    let is_own_key = target.qkey & SET_QKEY != 0;
+    let sent = actor.env.send_datagram(&RemoteDatagram {
+        sgid: gid(&ah.sgid),
+        dgid: gid(&ah.dgid),
+        traffic_class: ah.traffic_class.load(Acquire) as u8,
+        hop_limit: group_hop_limit(ah),
+        dest_qpn: target.qpn,
+        qkey: if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey },
+        source_qpn: requester.qpn,
+        psn: requester.qp.sq_psn.load(Acquire),
+        immediate: (wqe.opcode == opcode::SEND_WITH_IMM).then(|| wqe.imm.to_ne_bytes()),
+        solicited: wqe.flags & send_flag::SOLICITED != 0,
+        payload: &bytes,
+    });
+    if sent { Ok(()) } else { Err(RequestError::Busy) }
+}
 
-    /// The address handle that a request names, if its owner may use it: by number or, from a provider
-    /// that does not know numbers, by what it was created with (`rxe_av.c`, `rxe_get_av`).
-    pub(super) fn address(&self, owner: &Owner, wqe: &SendWqe<'_>) -> Option<&'a Ah> {
-        let is_ours = |ah: &Ah| {
-            ah.proc.load(Acquire) as usize == owner.proc && ah.pd.load(Acquire) == owner.pd
-        };
-        let Some(index) = (wqe.datagram().ah as usize).checked_sub(1) else {
-            let vector = wqe.address_vector();
-            let used = (self.arena.ahs_used.load(Acquire) as usize).min(self.arena.ahs.len());
-            let mut handles = self.arena.ahs[..used].iter();
-            return handles.find(|ah| is_ours(ah) && is_made_with(ah, &vector));
-        };
-        let ah = self.arena.ahs.get(index)?;
-        (ah.live.load(Acquire) as usize == index + 1 && is_ours(ah)).then_some(ah)
+/// Adds the payload to `segments`, in our own memory, as the header is: in the daemon, it has
+/// to be fetched into `copy`.
+fn fetch(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    location: PayloadLocation,
+    payload: &SegmentList,
+    copy: &mut Vec<u8>,
+    segments: &mut SegmentList,
+) -> Result<(), RequestError> {
+    let proc = requester.proc_of(location, actor.me);
+    if proc == actor.me || payload.bytes() == 0 {
+        payload.parts().for_each(|(segment, region)| segments.push(segment, region));
+        return Ok(());
     }
-
-    /// Adds the payload to `segments`, in our own memory, as the header is: in the daemon, it has
-    /// to be fetched into `copy`.
-    fn fetch(
-        &self,
-        requester: &Requester<'_>,
-        place: Payload,
-        payload: &SegmentList,
-        copy: &mut Vec<u8>,
-        segments: &mut SegmentList,
-    ) -> Result<(), RequestError> {
-        let proc = requester.proc_of(place, self.me);
-        if proc == self.me || payload.bytes() == 0 {
-            payload.parts().for_each(|(segment, region)| segments.push(segment, region));
-            return Ok(());
-        }
-        copy.resize(payload.bytes() as usize, 0);
-        let ours = [process_memory::ours_mut(copy)];
-        let to = Memory::unregistered(self.me, &ours);
-        let copied = self.copier.copy(self.arena, self.me, payload.of_process(proc), to);
-        copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
-        segments.push(ours[0], Region::NONE);
-        Ok(())
-    }
-
-    /// Delivers to all members of a group. Whether any of them has taken it.
-    pub(super) fn deliver_to_group(
-        &self,
-        group: &[u8; 16],
-        datagram: &Datagram<'_>,
-        deferred: &mut Deferred,
-    ) -> Result<bool, RequestError> {
-        let mut is_taken = false;
-        // To a port that has several members the packet comes once.
-        let mut ports = 0u128;
-        let used = (self.arena.members_used.load(Acquire) as usize).min(MAX_MEMBERS);
-        for member in &self.arena.members[..used] {
-            let qpn = member.live.load(Acquire);
-            if qpn != 0 && load(&member.gid) == *group {
-                let port = self.arena.qp(qpn).map_or(0, |qp| qp.port.load(Acquire));
-                let port = 1 << port.min(u128::BITS - 1);
-                let tally = if ports & port == 0 { datagram.tally } else { Tally::default() };
-                ports |= port;
-                match self.deliver(qpn, &Datagram { tally, ..*datagram }, deferred) {
-                    Ok(Delivery::Received(_)) => is_taken = true,
-                    // Others may take what one member drops.
-                    Ok(Delivery::Dropped(_)) => {}
-                    // The others are not to wait for a member that does not poll or is stopped.
-                    Err(RequestError::CqFull(_) | RequestError::Busy) => {}
-                    Err(failed) => return Err(failed),
-                }
-            }
-        }
-        Ok(is_taken)
-    }
-
-    /// Delivers to one queue pair, if it takes the datagram. Fails only if the sender's memory
-    /// cannot be read, the receiver's completion queue is full, or it is to be tried again.
-    pub(super) fn deliver(
-        &self,
-        qpn: u32,
-        datagram: &Datagram<'_>,
-        deferred: &mut Deferred,
-    ) -> Result<Delivery, RequestError> {
-        let lost = |why| Ok(Delivery::Dropped(Some(Cause::NotTaken { why })));
-        let Some(qp) = self.arena.qp(qpn) else { return lost(Lost::NoQueuePair { qp: qpn }) };
-        let _held = self.hold_receiver(qp).ok_or(RequestError::Busy)?;
-        let Some(mut responder) = self.responder(qp, qpn, qp_type::UD) else {
-            let is_other = qp.qp_type.load(Acquire) != qp_type::UD;
-            let state = QpState(qp.state.load(Acquire));
-            return lost(match is_other {
-                true => Lost::OtherType { qp: qpn },
-                false => Lost::InState { qp: qpn, state },
-            });
-        };
-        let count = |sends| qp.received.add(&Tally { sends, ..datagram.tally });
-        let its_key = qp.qkey.load(Acquire);
-        if its_key != datagram.qkey {
-            count(0);
-            return lost(Lost::QKey { qp: qpn, sent: datagram.qkey, its: its_key });
-        }
-        if !qp.takes(datagram.pkey) {
-            count(0);
-            let (sent, its) = (datagram.pkey as u16, qp.pkey.load(Acquire) as u16);
-            return lost(Lost::OtherPartition { qp: qpn, sent, its });
-        }
-        let _credit = self.reserve_credit(responder.qp.recv_cq.load(Acquire))?;
-        let Some(mut incoming) = Incoming::begin(&responder, self, deferred) else {
-            count(0);
-            return lost(Lost::NoReceive { qp: qpn });
-        };
-        let part = datagram.segments.of_process(datagram.proc);
-        match incoming.scatter(&responder, self, part) {
-            Ok(()) => {
-                count(1);
-                let receive = MatchedReceive { qpn, wr_id: incoming.wr_id() };
-                incoming.finish(&mut responder, self, datagram.received, deferred);
-                Ok(Delivery::Received(receive))
-            }
-            Err(ScatterError::Receive(error)) => {
-                count(0);
-                let cause = error.cause(GRH as u64);
-                incoming.fail(&mut responder, self, (&error, cause), deferred);
-                Ok(Delivery::Dropped(Some(cause)))
-            }
-            Err(ScatterError::Source) => {
-                incoming.give_back(&responder, self, deferred);
-                Err(CheckError::unmapped(MemoryRole::Local).into())
-            }
-            Err(ScatterError::Unreachable) => {
-                incoming.give_back(&responder, self, deferred);
-                Ok(Delivery::Dropped(None))
-            }
-        }
-    }
+    copy.resize(payload.bytes() as usize, 0);
+    let ours = [process_memory::ours_mut(copy)];
+    let to = Memory::unregistered(actor.me, &ours);
+    let copied = actor.copy(payload.of_process(proc), to);
+    copied.map_err(|_| CheckError::unmapped(MemoryRole::Local))?;
+    segments.push(ours[0], Region::NONE);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU8;
     use std::sync::atomic::Ordering::Release;
 
     use super::*;

@@ -1,6 +1,6 @@
-//! What is to be done once all locks are free.
+//! Effects that wait until all locks are free.
 
-use crate::engine::{Actor, Async};
+use crate::engine::asynchronous::Async;
 
 /// Effects that may wait for the daemon, which may in turn wait for a lock of ours: they are
 /// collected while locks are held. Nothing is allocated as long as there are none.
@@ -19,8 +19,6 @@ pub(super) struct Deferred {
     pub overrun: Vec<u32>,
     /// Queue pairs at whose send queues the link is to look.
     pub link_doorbells: Vec<u32>,
-    /// How often this run has waited for a receive of the peer.
-    pub waits: u32,
 }
 
 /// A completion channel to be woken.
@@ -32,30 +30,4 @@ pub(super) struct Wake {
     pub channel: u32,
     /// Its generation.
     pub generation: u32,
-}
-
-impl Actor<'_> {
-    /// Does what was collected. The caller holds no lock.
-    pub(super) fn run_deferred(&self, deferred: &mut Deferred) {
-        loop {
-            if let Some(qpn) = deferred.failed_peers.pop() {
-                self.flush_sends(qpn, deferred);
-            } else if let Some(qpn) = deferred.overrun.pop() {
-                self.fail_overrun(qpn, deferred);
-            } else {
-                break;
-            }
-        }
-        deferred.wakes.drain(..).for_each(|wake| self.wake(wake));
-        for what in deferred.raised.drain(..) {
-            self.trace_raised(what);
-            self.env.raise(what);
-        }
-        for qpn in deferred.link_doorbells.drain(..) {
-            self.env.link_doorbell(qpn);
-        }
-        for (qpn, after_ns) in deferred.rescheduled.drain(..) {
-            self.env.reschedule(qpn, after_ns);
-        }
-    }
 }

@@ -2,12 +2,13 @@
 //! own poll takes it to the memory of the receive work request.
 //!
 //! All else is as with other sends: the sender has checked keys and bounds, consumes the receive
-//! work request and adds both completions. Who polls the receiver's completion queue finds the
+//! work request and adds both completions. A poll of the receiver's completion queue finds the
 //! completion, and before the program gets to see it moves all payloads that are staged for that
-//! queue: a payload is staged before its completion is added, so who sees the one finds the other.
+//! queue: a payload is staged before its completion is added, so a poll that sees the one finds the
+//! other.
 //!
-//! That takes a program whose polls pass through the preloaded library ([`Cq::polls_eager`]).
-//! A payload is also moved, by whoever comes first,
+//! The receiver has to be a program whose polls pass through the preloaded library ([`Cq::polls_eager`]).
+//! A payload is also moved, by the first process that comes,
 //!
 //! - before another request of a peer, which goes straight to the receiver's memory: requests of a
 //!   queue pair take effect in order (IBTA volume 1, 10.8.3);
@@ -15,7 +16,7 @@
 //!   from then on the memory is the program's again. Such a command looks only at queues that are
 //!   listed ([`listed`](crate::engine::listed)).
 //!
-//! The ring has one producer, who holds the queue's lock, and one consumer, who holds
+//! The ring has one producer, which holds the queue's lock, and one consumer, which holds
 //! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in
 //! the same slot or, if there are more, in those that follow.
 //!
@@ -24,13 +25,13 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::Cq;
-use crate::engine::Actor;
-use crate::engine::listed::CqSet;
+use crate::arena::{Arena, Cq, Mapping};
+use crate::engine::actor::Actor;
+use crate::engine::listed::{self, CqSet};
 use crate::engine::memory::may_be_written;
 use crate::engine::own_memory::{self, Stream};
 use crate::engine::segments::{Fault, Memory, Region, Segment};
-use crate::engine::staging::{Indices, is_waiting, move_all, room};
+use crate::engine::staging::{Indices, free_slots, is_waiting, move_all};
 use crate::ring::Ring;
 use crate::uapi::verbs::access;
 
@@ -42,18 +43,18 @@ const SLOT_BYTES: usize = EAGER_SLOT_BYTES as usize;
 /// Bytes that are worth to be copied twice for one system call less, of a stretch of memory.
 const MAX_BYTES: u64 = 8 << 10;
 
-/// Where what lies in an entry's first slot: the address, how many bytes, the region + 1.
+/// Offsets in an entry's first slot: the address, how many bytes, the region + 1.
 const ADDR: usize = 0;
 const LENGTH: usize = 8;
 const REGION: usize = 12;
 const PAYLOAD: usize = 16;
 
-/// Bytes that the first slot has room for.
-const ROOM: u64 = (SLOT_BYTES - PAYLOAD) as u64;
+/// Bytes of payload that fit into the first slot.
+const FIRST_SLOT_CAPACITY: u64 = (SLOT_BYTES - PAYLOAD) as u64;
 
 /// Slots of an entry with so many bytes.
 fn slots_of(length: u64) -> u64 {
-    if length <= ROOM { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
+    if length <= FIRST_SLOT_CAPACITY { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
 }
 
 impl Indices for Ring<'_> {
@@ -75,104 +76,16 @@ impl Indices for Ring<'_> {
 }
 
 /// The addresses of an entry's bytes, in this process.
-fn places(ring: &Ring<'_>, index: u32, length: u64) -> Option<[(u64, usize); 2]> {
-    if length <= ROOM {
+#[inline(always)]
+fn payload_addresses(ring: &Ring<'_>, index: u32, length: u64) -> Option<[(u64, usize); 2]> {
+    if length <= FIRST_SLOT_CAPACITY {
         let slot = ring.slot(index).address(PAYLOAD, length as usize)?;
         return Some([(slot, length as usize), (0, 0)]);
     }
     ring.stretches(index.wrapping_add(1), length as usize)
 }
 
-impl<'a> Actor<'a> {
-    /// The ring of payloads of a completion queue whose owner polls for them.
-    fn eager_ring(&self, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
-        let cq = self.arena.cqs.get(index as usize)?;
-        if cq.polls_eager.load(Acquire) == 0 {
-            return None;
-        }
-        let ring = self.arena.ring(&cq.eager)?;
-        (ring.slot_bytes() == SLOT_BYTES).then_some((cq, ring))
-    }
-
-    /// Brings payloads to the memory of receive work requests, which complete in this queue, or has
-    /// the receiver's poll do that.
-    pub(super) fn stage_or_move(
-        &self,
-        cq: u32,
-        from: Memory<'_>,
-        to: Memory<'_>,
-    ) -> Result<(), Fault> {
-        self.stage(cq, from, to).unwrap_or_else(|| {
-            self.settle(cq);
-            self.copier.copy(self.arena, self.me, from, to)
-        })
-    }
-
-    /// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, and
-    /// `index` is its receive completion queue. `None` if they have to be moved at once.
-    fn stage(&self, index: u32, from: Memory<'_>, to: Memory<'_>) -> Option<Result<(), Fault>> {
-        let (cq, ring) = self.eager_ring(index)?;
-        if from.proc != self.me || to.proc == self.me || self.is_daemon() {
-            return None;
-        }
-        let is_small = to.segments.iter().all(|segment| segment.length <= MAX_BYTES);
-        if !is_small || self.comes_on_demand(to) {
-            return None;
-        }
-        let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
-        let _guard = self.lock(&cq.lock)?;
-        if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != to.proc {
-            return None;
-        }
-        let free = room(&ring, cq.eager_free.load(Acquire), needed)?;
-        let _held = match self.copier.registry() {
-            None => None,
-            Some(registry) => match registry.hold(self.me, from, false) {
-                None => return Some(Err(Fault::Source)),
-                held => held,
-            },
-        };
-        self.list(index, cq);
-        let mut producer = ring.producer();
-        let mut stream = Stream::of(from.segments);
-        for (index, segment) in to.segments.iter().enumerate() {
-            let slot = ring.slot(producer);
-            slot.set_u64(ADDR, segment.addr);
-            slot.set_u32(LENGTH, segment.length as u32);
-            slot.set_u32(REGION, to.region(index).to_word());
-            for (place, bytes) in places(&ring, producer, segment.length)? {
-                if !stream.copy_to(place, bytes as u64) {
-                    return Some(Err(Fault::Source));
-                }
-            }
-            producer = ring.advance(producer, slots_of(segment.length) as u32);
-        }
-        cq.eager_free.store(free - needed as u32, Release);
-        ring.set_producer(producer);
-        Some(Ok(()))
-    }
-
-    /// Whether some of the memory is in a region with on-demand paging. It may not be there, and
-    /// both sides have to be told so.
-    fn comes_on_demand(&self, memory: Memory<'_>) -> bool {
-        let region = |index| self.arena.mrs.get(memory.region(index).index()?);
-        let mut regions = (0..memory.segments.len()).filter_map(region);
-        regions.any(|mr| mr.access.load(Acquire) & access::ON_DEMAND != 0)
-    }
-
-    /// Has the processor fetch what staging a payload will write, which the peer's has read last.
-    pub(super) fn prefetch_staging(&self, cq: u32) {
-        if let Some((_, ring)) = self.eager_ring(cq) {
-            ring.prefetch_producer();
-            ring.slot(ring.producer()).prefetch_for_writing();
-        }
-    }
-
-    /// Whether payloads are staged for a completion queue.
-    pub(super) fn has_staged(&self, index: u32) -> bool {
-        self.eager_ring(index).is_some_and(|(_, ring)| is_waiting(&ring))
-    }
-
+impl Actor<'_> {
     /// This generation of a completion queue is polled so that payloads may be staged for it.
     pub fn poll_eagerly(&self, index: u32, generation: u32) {
         let cq = self.arena.cqs.get(index as usize);
@@ -189,8 +102,8 @@ impl<'a> Actor<'a> {
 
     /// Moves all payloads that are staged for a completion queue to where they belong. False if the
     /// daemon is to come back: somebody else is at it.
-    pub fn settle(&self, index: u32) -> bool {
-        let Some((cq, ring)) = self.eager_ring(index) else { return true };
+    pub fn drain_staged(&self, index: u32) -> bool {
+        let Some((cq, ring)) = ring_of(self.arena, index) else { return true };
         // Comes at the same time as the other side's index.
         ring.slot(ring.consumer()).prefetch();
         if !is_waiting(&ring) {
@@ -205,7 +118,7 @@ impl<'a> Actor<'a> {
             let slots = u32::try_from(slots_of(segment.length)).ok();
             let slots = slots.filter(|slots| *slots <= filled)?;
             if may_be_written(self.arena, proc, (segment, region)) {
-                self.move_staged(&ring, index, proc, (segment, region));
+                move_staged(self, &ring, index, proc, (segment, region));
             }
             Some(slots)
         });
@@ -214,40 +127,135 @@ impl<'a> Actor<'a> {
 
     /// Moves all payloads that are staged for these queues of this process to where they belong.
     /// Returns the number of queues that it has looked at.
-    pub fn settle_all(&self, queues: &CqSet) -> usize {
+    pub fn drain_all_staged(&self, queues: &CqSet) -> usize {
         let mut looked_at = 0;
-        for (index, generation) in self.listed(queues) {
+        for (index, generation) in listed::among(self.arena, queues) {
             looked_at += 1;
             let cq = self.arena.cqs.get(index as usize);
             if let Some(cq) = cq.filter(|cq| cq.live.load(Acquire) == generation) {
-                self.settle(index);
-                self.take_off_list(index, cq, || self.has_staged(index));
+                self.drain_staged(index);
+                listed::remove(self, index, cq, || has_staged(self.arena, index));
             }
         }
         looked_at
     }
+}
 
-    /// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as
-    /// what an adapter writes to pages that a program has unmapped.
-    fn move_staged(
-        &self,
-        ring: &Ring<'_>,
-        index: u32,
-        proc: usize,
-        (to, region): (Segment, Region),
-    ) {
-        let Some(places) = places(ring, index, to.length) else { return };
-        let is_direct = proc == self.me && self.copier.registry().is_none();
-        let mut addr = to.addr;
-        for (place, bytes) in places {
-            let length = bytes as u64;
-            if length > 0 && !(is_direct && own_memory::copy(place, addr, length)) {
-                let (from, to) = ([Segment { addr: place, length }], [Segment { addr, length }]);
-                let from = Memory::unregistered(self.me, &from);
-                let to = Memory { proc, segments: &to, regions: &[region] };
-                let _ = self.copier.copy(self.arena, self.me, from, to);
+/// The ring of payloads of a completion queue whose owner polls for them.
+fn ring_of<'a>(arena: &'a Mapping, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
+    let cq = arena.cqs.get(index as usize)?;
+    if cq.polls_eager.load(Acquire) == 0 {
+        return None;
+    }
+    let ring = arena.ring(&cq.eager)?;
+    (ring.slot_bytes() == SLOT_BYTES).then_some((cq, ring))
+}
+
+/// Brings payloads to the memory of receive work requests, which complete in this queue, or has
+/// the receiver's poll do that.
+pub(super) fn stage_or_move(
+    actor: &Actor<'_>,
+    cq: u32,
+    from: Memory<'_>,
+    to: Memory<'_>,
+) -> Result<(), Fault> {
+    stage(actor, cq, from, to).unwrap_or_else(|| {
+        actor.drain_staged(cq);
+        actor.copy(from, to)
+    })
+}
+
+/// Stages payloads for the receiver's poll: `from` is our own memory, `to` the receiver's, and
+/// `index` is its receive completion queue. `None` if they have to be moved at once.
+fn stage(
+    actor: &Actor<'_>,
+    index: u32,
+    from: Memory<'_>,
+    to: Memory<'_>,
+) -> Option<Result<(), Fault>> {
+    let (cq, ring) = ring_of(actor.arena, index)?;
+    if from.proc != actor.me || to.proc == actor.me || actor.is_daemon() {
+        return None;
+    }
+    let is_small = to.segments.iter().all(|segment| segment.length <= MAX_BYTES);
+    if !is_small || comes_on_demand(actor.arena, to) {
+        return None;
+    }
+    let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
+    let _guard = actor.lock(&cq.lock)?;
+    if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != to.proc {
+        return None;
+    }
+    let free = free_slots(&ring, cq.eager_free.load(Acquire), needed)?;
+    let _in_use = match actor.copier.registry() {
+        None => None,
+        Some(registry) => match registry.hold(actor.me, from, false) {
+            None => return Some(Err(Fault::Source)),
+            in_use => in_use,
+        },
+    };
+    listed::add(actor.arena, index, cq);
+    let mut producer = ring.producer();
+    let mut stream = Stream::of(from.segments);
+    for (index, segment) in to.segments.iter().enumerate() {
+        let slot = ring.slot(producer);
+        slot.set_u64(ADDR, segment.addr);
+        slot.set_u32(LENGTH, segment.length as u32);
+        slot.set_u32(REGION, to.region(index).to_word());
+        for (address, bytes) in payload_addresses(&ring, producer, segment.length)? {
+            if !stream.copy_to(address, bytes as u64) {
+                return Some(Err(Fault::Source));
             }
-            addr = addr.wrapping_add(length);
         }
+        producer = ring.advance(producer, slots_of(segment.length) as u32);
+    }
+    cq.eager_free.store(free - needed as u32, Release);
+    ring.set_producer(producer);
+    Some(Ok(()))
+}
+
+/// Whether some of the memory is in a region with on-demand paging. It may not be there, and
+/// both sides have to learn so.
+fn comes_on_demand(arena: &Arena, memory: Memory<'_>) -> bool {
+    let region = |index| arena.mrs.get(memory.region(index).index()?);
+    let mut regions = (0..memory.segments.len()).filter_map(region);
+    regions.any(|mr| mr.access.load(Acquire) & access::ON_DEMAND != 0)
+}
+
+/// Has the processor fetch what staging a payload will write, which the peer's has read last.
+pub(super) fn prefetch(arena: &Mapping, cq: u32) {
+    if let Some((_, ring)) = ring_of(arena, cq) {
+        ring.prefetch_producer();
+        ring.slot(ring.producer()).prefetch_for_writing();
+    }
+}
+
+/// Whether payloads are staged for a completion queue.
+pub(super) fn has_staged(arena: &Mapping, index: u32) -> bool {
+    ring_of(arena, index).is_some_and(|(_, ring)| is_waiting(&ring))
+}
+
+/// Moves an entry's bytes to where they belong. If that is not there any more, they are lost, as
+/// what an adapter writes to pages that a program has unmapped.
+#[inline]
+fn move_staged(
+    actor: &Actor<'_>,
+    ring: &Ring<'_>,
+    index: u32,
+    proc: usize,
+    (to, region): (Segment, Region),
+) {
+    let Some(addresses) = payload_addresses(ring, index, to.length) else { return };
+    let is_direct = proc == actor.me && actor.copier.registry().is_none();
+    let mut addr = to.addr;
+    for (address, bytes) in addresses {
+        let length = bytes as u64;
+        if length > 0 && !(is_direct && own_memory::copy(address, addr, length)) {
+            let (from, to) = ([Segment { addr: address, length }], [Segment { addr, length }]);
+            let from = Memory::unregistered(actor.me, &from);
+            let to = Memory { proc, segments: &to, regions: &[region] };
+            let _ = actor.copy(from, to);
+        }
+        addr = addr.wrapping_add(length);
     }
 }

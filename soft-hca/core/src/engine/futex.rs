@@ -20,6 +20,6 @@ pub(super) fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
 
 /// Wakes whoever sleeps on the word, in any process.
 pub(super) fn wake(word: &AtomicU32) {
-    // SAFETY: only the word's address is used.
+    // SAFETY: the call uses the word's address to find sleepers, and neither reads nor writes it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, libc::c_int::MAX) };
 }

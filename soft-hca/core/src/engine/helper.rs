@@ -11,10 +11,11 @@ use crate::arena::{BOUNCE_BUFFER_BYTES, Mapping};
 use crate::engine::bounce::{self, Job};
 use crate::engine::bounce_buffer::Way;
 use crate::engine::pids::Pids;
+use crate::engine::proc::DAEMON;
 use crate::engine::process_memory::CopyError;
 use crate::engine::registry::Registry;
 use crate::engine::segments::length;
-use crate::engine::{DAEMON, futex, signals};
+use crate::engine::{futex, signals};
 
 /// Bytes of the thread's stack.
 const STACK: usize = 128 << 10;
@@ -72,14 +73,14 @@ fn serve(
     let entry = &arena.procs[me];
     while !is_over.load(Acquire) {
         let doorbell = entry.doorbell.load(Acquire);
-        let asked = entry.asked.swap(0, AcqRel);
-        for index in (0..u64::BITS as usize).filter(|index| asked >> index & 1 != 0) {
+        let requested = entry.requested.swap(0, AcqRel);
+        for index in (0..u64::BITS as usize).filter(|index| requested >> index & 1 != 0) {
             let slot = &arena.bounce_slots[index];
             if let Some(job) = slot.claim(me) {
                 slot.finish(execute(&pids, registry, arena, me, index, &job));
             }
         }
-        if asked == 0 {
+        if requested == 0 {
             if me == DAEMON {
                 bounce::fail_dead(arena, is_dead);
             }
@@ -105,7 +106,7 @@ fn execute(
         return Err(CopyError::Fault);
     }
     let segments = job.segments.iter().copied();
-    let _held =
+    let _in_use =
         registry.hold_all(job.proc, segments, job.way == Way::Out).ok_or(CopyError::Fault)?;
     bounce::transfer(pids, arena, me, index, job)
 }

@@ -5,19 +5,21 @@ use std::sync::atomic::Ordering::Acquire;
 use serde::{Deserialize, Serialize};
 use soft_hca_verbs::cause::{Cause, MemoryRole};
 
+use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
 use crate::engine::deferred::Deferred;
 use crate::engine::receive::{Receive, ReceiveError};
 use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory, SegmentList, length};
-use crate::engine::{Actor, wc_status};
+use crate::engine::{eager, wc_status, window};
 use crate::uapi::verbs::opcode;
 
 /// A message that has consumed a receive work request. It holds no lock: between two parts the
-/// program may do what it likes, so each part is checked again. Who keeps it drops it when the
-/// queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
-/// takes the locks of each step in advance ([`Actor::hold_receiver`]): without them it would lose
-/// completions.
+/// program may do what it likes, so each part is checked again. Its keeper drops it when
+/// the queue pair leaves the states in which it answers, for then the receive is flushed. The daemon
+/// takes the locks of each step in advance ([`lock_ahead`]): without them it would lose completions.
+///
+/// [`lock_ahead`]: super::responder::lock_ahead
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Incoming {
     receive: Receive,
@@ -72,7 +74,7 @@ impl Incoming {
         let listed = self.receive.scatter(actor.arena, owner, self.scattered, length, &mut to);
         listed.map_err(ScatterError::Receive)?;
         let cq = responder.qp.recv_cq.load(Acquire);
-        let copied = actor.stage_or_move(cq, part, to.of_process(owner.proc));
+        let copied = eager::stage_or_move(actor, cq, part, to.of_process(owner.proc));
         copied.map_err(|fault| match fault {
             Fault::Source => ScatterError::Source,
             Fault::Destination => ScatterError::Receive(ReceiveError::Memory(
@@ -84,18 +86,21 @@ impl Incoming {
         Ok(())
     }
 
-    /// The last part is scattered: completes the receive work request. What else there is to tell
-    /// comes from `told`.
+    /// The last part is scattered: completes the receive work request. All but its
+    /// name and length comes from `completion`.
     pub(super) fn finish(
         self,
         responder: &mut Responder<'_>,
         actor: &Actor<'_>,
-        told: ReceiveCompletion,
+        completion: ReceiveCompletion,
         deferred: &mut Deferred,
     ) {
-        let received =
-            ReceiveCompletion { wr_id: self.receive.wr_id, length: self.scattered as u32, ..told };
-        actor.complete_received(responder, [&received], deferred);
+        let received = ReceiveCompletion {
+            wr_id: self.receive.wr_id,
+            length: self.scattered as u32,
+            ..completion
+        };
+        complete_received(actor, responder, [&received], deferred);
     }
 
     /// The message does not arrive: the receive work request goes back to its owner.
@@ -127,40 +132,39 @@ impl Incoming {
     }
 }
 
-impl Actor<'_> {
-    /// Completes the receive work requests of messages that have arrived, and makes the keys
-    /// invalid that these name. Only the last one may name a key: if that is not valid, the queue
-    /// pair fails, of which the sender is told nothing (IBTA 9.9.3.1, class J).
-    pub(super) fn complete_received<'m>(
-        &self,
-        responder: &mut Responder<'_>,
-        received: impl IntoIterator<Item = &'m ReceiveCompletion> + Clone,
-        deferred: &mut Deferred,
-    ) {
-        let mut count = 0;
-        let bad = received.clone().into_iter().find(|received| {
-            let is_bad = received.opcode == opcode::SEND_WITH_INV
-                && !self.can_invalidate(&responder.owner, received.imm);
-            count += usize::from(!is_bad);
-            is_bad
-        });
-        if count > 0 {
-            let retiring = responder.retire(count as u32);
-            for received in received.clone().into_iter().take(count) {
-                if received.opcode == opcode::SEND_WITH_INV {
-                    self.invalidate(&responder.owner, received.imm);
-                }
+/// Completes the receive work requests of messages that have arrived, and makes the keys
+/// invalid that these name. Only the last one may name a key: if that is not valid, the queue
+/// pair fails, of which the sender does not learn (IBTA 9.9.3.1, class J).
+#[inline]
+pub(super) fn complete_received<'m>(
+    actor: &Actor<'_>,
+    responder: &mut Responder<'_>,
+    received: impl IntoIterator<Item = &'m ReceiveCompletion> + Clone,
+    deferred: &mut Deferred,
+) {
+    let mut count = 0;
+    let bad = received.clone().into_iter().find(|received| {
+        let is_bad = received.opcode == opcode::SEND_WITH_INV
+            && !window::can_invalidate(actor.arena, &responder.owner, received.imm);
+        count += usize::from(!is_bad);
+        is_bad
+    });
+    if count > 0 {
+        let retiring = responder.retire(count as u32);
+        for received in received.clone().into_iter().take(count) {
+            if received.opcode == opcode::SEND_WITH_INV {
+                window::invalidate(actor.arena, &responder.owner, received.imm);
             }
-            let received = received.into_iter().take(count);
-            responder.complete_receives(self, received, retiring, deferred);
         }
-        if let Some(bad) = bad {
-            let failed = FailedReceive {
-                wr_id: bad.wr_id,
-                status: wc_status::RECEIVE_INVALIDATE,
-                cause: Some(Cause::Key { memory: MemoryRole::Remote, key: bad.imm }),
-            };
-            responder.fail(self, Some(&failed), deferred);
-        }
+        let received = received.into_iter().take(count);
+        responder.complete_receives(actor, received, retiring, deferred);
+    }
+    if let Some(bad) = bad {
+        let failed = FailedReceive {
+            wr_id: bad.wr_id,
+            status: wc_status::RECEIVE_INVALIDATE,
+            cause: Some(Cause::Key { memory: MemoryRole::Remote, key: bad.imm }),
+        };
+        responder.fail(actor, Some(&failed), deferred);
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::arena::Cq;
-use crate::engine::Actor;
+use crate::arena::{Arena, Cq};
+use crate::engine::actor::Actor;
 
 /// Completion queues in each word of the list.
 const IN_WORD: u32 = u64::BITS;
@@ -42,44 +42,42 @@ fn bit(index: u32) -> u64 {
     1 << (index % IN_WORD)
 }
 
-impl<'a> Actor<'a> {
-    /// The word with the bit of a queue.
-    fn word_of(&self, index: u32) -> Option<&'a AtomicU64> {
-        self.arena.staged_cqs.get((index / IN_WORD) as usize)
-    }
+/// The word with the bit of a queue.
+fn word_of(arena: &Arena, index: u32) -> Option<&AtomicU64> {
+    arena.staged_cqs.get((index / IN_WORD) as usize)
+}
 
-    /// Lists a queue for which a payload is about to be staged. The caller has its lock.
-    #[inline]
-    pub(super) fn list(&self, index: u32, cq: &Cq) {
-        if cq.is_listed.load(Relaxed) == 0 {
-            self.add_to_list(index, cq);
-        }
+/// Lists a queue for which a payload is about to be staged. The caller has its lock.
+#[inline]
+pub(super) fn add(arena: &Arena, index: u32, cq: &Cq) {
+    if cq.is_listed.load(Relaxed) == 0 {
+        add_cold(arena, index, cq);
     }
+}
 
-    #[cold]
-    fn add_to_list(&self, index: u32, cq: &Cq) {
-        if let Some(word) = self.word_of(index) {
-            // If this process dies in between, the next sender lists the queue once more.
-            word.fetch_or(bit(index), AcqRel);
-            cq.is_listed.store(1, Release);
-        }
+#[cold]
+fn add_cold(arena: &Arena, index: u32, cq: &Cq) {
+    if let Some(word) = word_of(arena, index) {
+        // If this process dies in between, the next sender lists the queue once more.
+        word.fetch_or(bit(index), AcqRel);
+        cq.is_listed.store(1, Release);
     }
+}
 
-    /// Takes a queue off the list if nothing `is_staged` for it. The queue stays listed while
-    /// another process has its lock: that process may be stopped, so this one does not wait.
-    pub(super) fn take_off_list(&self, index: u32, cq: &Cq, is_staged: impl FnOnce() -> bool) {
-        let Some(_guard) = cq.lock.try_lock(self.me) else { return };
-        if let Some(word) = self.word_of(index).filter(|_| !is_staged()) {
-            cq.is_listed.store(0, Release);
-            word.fetch_and(!bit(index), AcqRel);
-        }
+/// Takes a queue off the list if nothing `is_staged` for it. The queue stays listed while
+/// another process has its lock: that process may be stopped, so this one does not wait.
+pub(super) fn remove(actor: &Actor<'_>, index: u32, cq: &Cq, is_staged: impl FnOnce() -> bool) {
+    let Some(_guard) = cq.lock.try_lock(actor.me) else { return };
+    if let Some(word) = word_of(actor.arena, index).filter(|_| !is_staged()) {
+        cq.is_listed.store(0, Release);
+        word.fetch_and(!bit(index), AcqRel);
     }
+}
 
-    /// Index and generation of those of `queues` that are listed.
-    pub(super) fn listed(&self, queues: &CqSet) -> impl Iterator<Item = (u32, u32)> {
-        queues.0.iter().flat_map(|(word, queues)| {
-            let listed = self.word_of(word * IN_WORD).map_or(0, |word| word.load(Acquire));
-            queues.iter().copied().filter(move |(index, _)| listed & bit(*index) != 0)
-        })
-    }
+/// Index and generation of those of `queues` that are listed.
+pub(super) fn among(arena: &Arena, queues: &CqSet) -> impl Iterator<Item = (u32, u32)> {
+    queues.0.iter().flat_map(|(word, queues)| {
+        let listed = word_of(arena, word * IN_WORD).map_or(0, |word| word.load(Acquire));
+        queues.iter().copied().filter(move |(index, _)| listed & bit(*index) != 0)
+    })
 }

@@ -1,4 +1,4 @@
-//! Who may reach which memory: keys, bounds, rights. `rxe_mr.c`, `lookup_mr`.
+//! Access to memory: keys, bounds, rights. `rxe_mr.c`, `lookup_mr`.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -6,8 +6,8 @@ use soft_hca_verbs::cause::{Cause, MemoryRole};
 
 use crate::arena::{Arena, Mr, Qp};
 use crate::engine::check::CheckError;
+use crate::engine::proc::is_daemon;
 use crate::engine::segments::{Region, Segment};
-use crate::engine::{DAEMON, LINK};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::AccessFlags;
 
@@ -24,9 +24,9 @@ pub(super) struct Owner {
     pub pd: u32,
 }
 
-/// Access with a key.
+/// An access that names memory by a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct KeyedAccess {
     /// The key.
     pub key: u32,
     /// First address, as the region names it.
@@ -42,8 +42,8 @@ impl Owner {
         Self { qpn, proc: qp.proc.load(Acquire) as usize, pd: qp.pd.load(Acquire) }
     }
 
-    /// Where an element, which is not empty, is in the owner's memory; `memory` says which list it
-    /// is in.
+    /// The location in the owner's memory of an SGE that is not empty; `memory` says which list it is
+    /// in.
     #[inline(always)]
     pub(super) fn local(
         &self,
@@ -53,30 +53,30 @@ impl Owner {
         memory: MemoryRole,
     ) -> Result<(Segment, Region), CheckError> {
         let Sge { addr, length, lkey } = sge;
-        let wanted = Wanted { key: lkey, addr, length: length.into(), access };
-        self.resolve(arena, wanted, memory)
+        let access = KeyedAccess { key: lkey, addr, length: length.into(), access };
+        self.resolve(arena, access, memory)
     }
 
-    /// Where what a peer wants to reach is in the owner's memory. Windows count, too.
+    /// The location in the owner's memory of a peer's access. Windows count, too.
     pub(super) fn remote(
         &self,
         arena: &Arena,
-        wanted: Wanted,
+        access: KeyedAccess,
     ) -> Result<(Segment, Region), CheckError> {
-        self.resolve(arena, wanted, MemoryRole::Remote)
+        self.resolve(arena, access, MemoryRole::Remote)
     }
 
     #[inline(always)]
     fn resolve(
         &self,
         arena: &Arena,
-        wanted: Wanted,
+        access: KeyedAccess,
         memory: MemoryRole,
     ) -> Result<(Segment, Region), CheckError> {
-        let Wanted { key, addr: from, length, access: needed } = wanted;
+        let KeyedAccess { key, addr: from, length, access: needed } = access;
         let Some(mr) = arena.mr(key) else { return Err(no_key(memory, key)) };
         // The daemon has no regions, whatever a table says.
-        if matches!(self.proc, DAEMON | LINK) || mr.proc.load(Acquire) as usize != self.proc {
+        if is_daemon(self.proc) || mr.proc.load(Acquire) as usize != self.proc {
             return Err(no_key(memory, key));
         }
         if mr.pd.load(Acquire) != self.pd {
@@ -188,7 +188,7 @@ pub(super) fn may_be_written(
 mod tests {
     use super::*;
     use crate::engine::tests::fabric::{ALL, Buffer, PD, THEM, US, World, set};
-    use crate::engine::wc_status;
+    use crate::engine::{DAEMON, wc_status};
     use crate::uapi::verbs::access;
 
     const QPN: u32 = 0x11;
@@ -197,8 +197,8 @@ mod tests {
         Owner { qpn: QPN, proc: US, pd: PD }
     }
 
-    fn wanted(buffer: &mut Buffer, key: u32) -> Wanted {
-        Wanted { key, addr: buffer.addr() + 1, length: 5, access: access::REMOTE_WRITE }
+    fn keyed_access(buffer: &mut Buffer, key: u32) -> KeyedAccess {
+        KeyedAccess { key, addr: buffer.addr() + 1, length: 5, access: access::REMOTE_WRITE }
     }
 
     #[test]
@@ -210,8 +210,8 @@ mod tests {
         let segment = Segment { addr: other.addr() + 1, length: 5 };
         let found = Ok((segment, Region::at(1)));
         assert_eq!(owner().local(&world.arena, other.sge(1, 5), SCATTER, MemoryRole::Local), found);
-        assert_eq!(owner().remote(&world.arena, wanted(&mut other, key)), found);
-        let elsewhere = wanted(&mut buffer, key);
+        assert_eq!(owner().remote(&world.arena, keyed_access(&mut other, key)), found);
+        let elsewhere = keyed_access(&mut buffer, key);
         let (memory, access) = (MemoryRole::Remote, (elsewhere.addr, 5));
         let bounds = bounds(memory, key, access, (other.addr(), 8));
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, bounds));
@@ -220,7 +220,7 @@ mod tests {
         let (daemon, no_key) = (Owner { proc: DAEMON, ..owner() }, Cause::Key { memory, key });
         set(&world.arena.mr(key).unwrap().proc, DAEMON as u32);
         let refused = Err(CheckError::new(wc_status::REMOTE_MEMORY, no_key));
-        assert_eq!(daemon.remote(&world.arena, wanted(&mut other, key)), refused);
+        assert_eq!(daemon.remote(&world.arena, keyed_access(&mut other, key)), refused);
         set(&world.arena.mr(key).unwrap().proc, US as u32);
         // A window names the region that it is bound to.
         let window = world.window(US, 2);
@@ -232,7 +232,7 @@ mod tests {
         {
             field.store(value, std::sync::atomic::Ordering::Release);
         }
-        assert_eq!(owner().remote(&world.arena, wanted(&mut other, window)), found);
+        assert_eq!(owner().remote(&world.arena, keyed_access(&mut other, window)), found);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //!
 //! A program may unmap memory that it has registered. The system calls of `process_memory` report
 //! that; a plain copy would end the program with a signal. So here the copy is a few instructions
-//! at a known place, and a handler of SIGSEGV and SIGBUS that, for a fault at that place and no
+//! at a known address, and a handler of SIGSEGV and SIGBUS that, for a fault at that address and no
 //! other, has the copy return and say so. All other signals go to the program's own handler. The
 //! program may set one at any time by the C library's functions; [`set_action`] keeps ours first.
 //!
-//! Where there is no such copy (processors other than x86-64 and arm64, a process in which nobody has
-//! called [`guard`]) there is no [`copy`] either, and the system calls do the work.
+//! Without such a copy (processors other than x86-64 and arm64, a process in which nobody has
+//! called [`guard`]) [`copy`] fails, and the system calls do the work.
 #![allow(unsafe_code, reason = "memory by its address, and a signal handler")]
 
 use std::sync::atomic::AtomicBool;
@@ -40,13 +40,13 @@ pub fn is_guarded_signal(signal: libc::c_int) -> bool {
 /// first one, and the program's gets all other faults.
 ///
 /// # Safety
-/// As for `sigaction(2)`.
+/// As for `sigaction(2)`: `new` and `old` are null or point to an action, which for `old` is written.
 pub unsafe fn set_action(
     signal: libc::c_int,
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> libc::c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: it demands what this function demands, and gets the same arguments.
     unsafe { machine::set_action(signal, new, old) }
 }
 
@@ -225,7 +225,7 @@ mod machine {
             self.flags() & flag != 0
         }
 
-        /// Puts the program's handler and flags in the place of ours.
+        /// Replaces our handler and flags by the program's.
         fn restore(self, action: &mut libc::sigaction) {
             action.sa_sigaction = self.handler();
             let other = Self::FLAGS.iter().fold(action.sa_flags, |flags, flag| flags & !flag);
@@ -246,9 +246,10 @@ mod machine {
         let address = REAL.address();
         type Function =
             unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
-        // SAFETY: every C library has this function.
+        // SAFETY: `Next` has found what comes behind us by the name of `sigaction`, which is that function in
+        // every C library, and has this type.
         let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
-        // SAFETY: the caller keeps the function's contract.
+        // SAFETY: the callers here pass null or pointers to whole actions that live through the call.
         unsafe { function(signal, new, old) }
     }
 
@@ -265,7 +266,7 @@ mod machine {
         action.sa_sigaction == on_fault as *const () as usize
     }
 
-    /// Puts our handler in the place of a program's.
+    /// Replaces a program's handler by ours.
     fn with_ours(mut action: libc::sigaction) -> libc::sigaction {
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
@@ -278,16 +279,16 @@ mod machine {
         old: *mut libc::sigaction,
     ) -> c_int {
         let Some(index) = index(signal).filter(|_| IS_INSTALLED.load(Acquire)) else {
-            // SAFETY: the caller's own call.
+            // SAFETY: `set_action` demands of its caller what `sigaction` does.
             return unsafe { sigaction(signal, new, old) };
         };
-        // SAFETY: null, or the caller's action.
+        // SAFETY: null or an action that the caller may read, as `sigaction(2)` demands; copied at once.
         let new = unsafe { new.as_ref() }.copied();
         let ours = new.map(with_ours);
         let ours = ours.as_ref().map_or(ptr::null(), ptr::from_ref);
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
         let known = Word(OF_PROGRAM[index].load(Acquire));
-        // SAFETY: null or a complete action, and a structure to be filled.
+        // SAFETY: `ours` is null or points to a whole action of this function, `before` has room for one.
         let ret = unsafe { sigaction(signal, ours, before.as_mut_ptr()) };
         if ret != 0 {
             return ret;
@@ -295,12 +296,12 @@ mod machine {
         if let Some(new) = new {
             OF_PROGRAM[index].store(Word::of(&new).0, Release);
         }
-        // SAFETY: filled by the call; zeros are a valid action.
+        // SAFETY: the call has succeeded, so it has filled the structure.
         let mut before = unsafe { before.assume_init() };
         if is_ours(&before) {
             known.restore(&mut before);
         }
-        // SAFETY: null, or a structure of the caller's to be filled.
+        // SAFETY: null or an action that the caller lets us write, as `sigaction(2)` demands.
         if let Some(old) = unsafe { old.as_mut() } {
             *old = before;
         }
@@ -323,7 +324,8 @@ mod machine {
         let is_installed = SIGNALS.iter().zip([segv, bus]).all(|(signal, before)| {
             let mut ours = with_ours(before);
             ours.sa_flags |= libc::SA_ONSTACK;
-            // SAFETY: a complete action, with a handler that lives as long as the process.
+            // SAFETY: a whole action. Its handler is a function of this library, which is never unloaded, and
+            // does at other faults what the program's would do.
             is_ours(&before) || unsafe { sigaction(*signal, &ours, ptr::null_mut()) == 0 }
         });
         IS_INSTALLED.store(is_installed, Release);
@@ -332,9 +334,9 @@ mod machine {
 
     fn current(signal: c_int) -> Option<libc::sigaction> {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: fills the structure, of which zeros are a valid one.
+        // SAFETY: without a new action the call only writes the structure, which is as large as it has to be.
         let is_known = unsafe { sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0 };
-        // SAFETY: as above.
+        // SAFETY: zeros are a valid action, and so is what the call has written.
         is_known.then(|| unsafe { action.assume_init() })
     }
 
@@ -355,7 +357,8 @@ mod machine {
     extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         let begin = (soft_hca_copy as *const ()).expose_provenance();
         let end = (&raw const soft_hca_copy_end).expose_provenance();
-        // SAFETY: what the system gives a handler with SA_SIGINFO.
+        // SAFETY: a handler that is installed with SA_SIGINFO, as ours always is, gets its own `ucontext_t`
+        // as the third argument, which nobody else uses until it returns.
         let at = instruction(unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext });
         if (begin..end).contains(&(*at as usize)) {
             *at = (&raw const soft_hca_copy_fault).expose_provenance() as Register;
@@ -373,17 +376,17 @@ mod machine {
             // another.
             let _ = word.compare_exchange(of_program.0, DEFAULT.0, AcqRel, Acquire);
         }
-        // SAFETY: the system gives this pointer to a handler with SA_SIGINFO.
+        // SAFETY: a handler that is installed with SA_SIGINFO, as ours always is, gets a valid `siginfo_t`.
         let is_sent = unsafe { (*info).si_code } <= 0;
         match of_program.handler() {
             libc::SIG_IGN if is_sent => {}
             libc::SIG_DFL | libc::SIG_IGN => {
-                // What the program has set, and the instruction once more: this time it ends the
-                // program, as if we were not there. What somebody has sent is sent once more.
+                // The program's own action is set, and the instruction comes once more: this time it ends
+                // the program, as if we were not there. A signal that was sent is sent once more.
                 let mut default = MaybeUninit::<libc::sigaction>::zeroed();
                 // SAFETY: zeros are a valid action; this one becomes the program's.
                 of_program.restore(unsafe { default.assume_init_mut() });
-                // SAFETY: a complete action.
+                // SAFETY: all bytes of the action are set: zeros, and the program's handler and flags.
                 unsafe { sigaction(signal, default.as_ptr(), ptr::null_mut()) };
                 if is_sent {
                     // SAFETY: sends this thread a signal, which is blocked until we are done.
@@ -391,13 +394,15 @@ mod machine {
                 }
             }
             handler if of_program.has(libc::SA_SIGINFO) => {
-                // SAFETY: the program's own handler, which takes three arguments.
+                // SAFETY: the address that the program has set with SA_SIGINFO, by which it says that this is a
+                // function with these three arguments.
                 let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                     unsafe { std::mem::transmute(handler) };
                 handler(signal, info, context);
             }
             handler => {
-                // SAFETY: the program's own handler, which takes one argument.
+                // SAFETY: the address that the program has set without SA_SIGINFO, by which it says that this is
+                // a function with this one argument.
                 let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
                 handler(signal);
             }
@@ -426,10 +431,11 @@ mod machine {
             *const libc::sigaction,
             *mut libc::sigaction,
         ) -> libc::c_int;
-        // SAFETY: the C library's function.
+        // SAFETY: `Next` has found what comes behind us by the name of `sigaction`, which is that function in
+        // every C library, and has this type.
         let function =
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(REAL.address()) };
-        // SAFETY: the caller's own call.
+        // SAFETY: this function demands of its caller what `sigaction` does.
         unsafe { function(signal, new, old) }
     }
 

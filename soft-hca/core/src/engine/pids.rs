@@ -13,7 +13,7 @@ use crate::engine::segments::Fault;
 
 /// Ids of processes, as this process knows them.
 pub(super) struct Pids {
-    /// This process's id, asked for once: it is wanted for every copy within the process.
+    /// This process's id, asked for once: it is needed for every copy within the process.
     own: u32,
     /// For each process the mark of the id and nonce with which it was reached, 0 if it was not.
     reached: Box<[AtomicU64]>,

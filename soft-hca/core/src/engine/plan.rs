@@ -4,15 +4,17 @@ use std::sync::atomic::Ordering::Acquire;
 
 use arrayvec::ArrayVec;
 
+use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
 use crate::engine::credit::Credits;
 use crate::engine::deferred::Deferred;
 use crate::engine::memory::SCATTER;
 use crate::engine::receive::{Receive, ReceiveError};
-use crate::engine::request::{Payload, RequestError, Requester, SendCompletion};
+use crate::engine::request::{PayloadLocation, Requester, SendCompletion};
+use crate::engine::request_error::RequestError;
 use crate::engine::responder::{FailedReceive, MAX_MESSAGES, ReceiveCompletion, Responder};
 use crate::engine::segments::SegmentList;
-use crate::engine::{Actor, wc_status};
+use crate::engine::{credit, wc_status};
 use crate::uapi::rxe::{MAX_SGE, SendWqe};
 use crate::uapi::verbs::{WrOpcode, access, opcode, qp_type};
 
@@ -23,9 +25,9 @@ const ENOUGH_BYTES: u64 = 32 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Message {
     pub done: SendCompletion,
-    /// What the responder's completion tells, if there is one.
+    /// The responder's completion, if there is one.
     pub received: Option<ReceiveCompletion>,
-    /// Where its bytes begin in the lists.
+    /// Offset of its bytes in the lists.
     pub start: u64,
     /// Not to be delivered, nor reported: UC.
     pub is_lost: bool,
@@ -42,6 +44,8 @@ pub(super) struct Batch<'a> {
     pub remote: SegmentList,
     /// Process whose memory `local` is, once there is a message with bytes.
     pub local_proc: Option<usize>,
+    /// The bytes are in their places already.
+    pub is_moved: bool,
     /// Credits for completions of the requester and of the responder, once they need them.
     send_credits: Option<Credits<'a>>,
     recv_credits: Option<Credits<'a>>,
@@ -87,7 +91,7 @@ pub(super) fn consumes_receive(opcode: u32) -> bool {
     !matches!(opcode, opcode::RDMA_WRITE | opcode::RDMA_READ)
 }
 
-/// What the responder's memory has to allow; 0 if the request names none.
+/// Rights that the responder's memory has to give; 0 if the request names none.
 fn right(opcode: u32) -> u32 {
     match opcode {
         opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => access::REMOTE_WRITE,
@@ -105,17 +109,18 @@ impl<'a> Batch<'a> {
             local: SegmentList::new(),
             remote: SegmentList::new(),
             local_proc: None,
+            is_moved: false,
             send_credits: None,
             recv_credits: None,
         }
     }
 
     /// Whether another message of whatever size is sure to fit.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         (self.messages.len() as u32) < self.limit
             && self.local.bytes() < ENOUGH_BYTES
-            && self.local.room() >= MAX_SGE
-            && self.remote.room() >= MAX_SGE
+            && self.local.remaining() >= MAX_SGE
+            && self.remote.remaining() >= MAX_SGE
     }
 
     /// Whether all payloads are for receive work requests.
@@ -126,7 +131,7 @@ impl<'a> Batch<'a> {
         self.messages.iter().all(is_send)
     }
 
-    /// Adds a message, for which there is room.
+    /// Adds a message, for which there is capacity.
     fn push(&mut self, message: Message) {
         self.receives += u32::from(message.received.is_some());
         self.messages.push(message);
@@ -138,176 +143,170 @@ impl<'a> Batch<'a> {
 fn use_credit<'a>(
     credits: &mut Option<Credits<'a>>,
     actor: &Actor<'a>,
-    (cq, wanted): (u32, u32),
+    (cq, requested): (u32, u32),
 ) -> Result<(), RequestError> {
-    let credits = credits.get_or_insert_with(|| actor.reserve_credits(cq, wanted));
+    let credits = credits.get_or_insert_with(|| credit::reserve(actor, cq, requested));
     if credits.consume() { Ok(()) } else { Err(RequestError::CqFull(cq)) }
 }
 
-impl<'a> Actor<'a> {
-    /// Checks a message on both sides and adds it to the batch.
-    pub(super) fn plan(
-        &self,
-        requester: &Requester<'a>,
-        responder: Option<&Responder<'a>>,
-        wqe: &SendWqe<'a>,
-        batch: &mut Batch<'a>,
-        deferred: &mut Deferred,
-    ) -> Result<(), NotPlanned> {
-        match wqe.opcode {
-            opcode::SEND
-            | opcode::SEND_WITH_IMM
-            | opcode::RDMA_WRITE
-            | opcode::RDMA_WRITE_WITH_IMM => {}
-            opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
-            _ => return Err(NotPlanned::Yet),
+/// Checks a message on both sides and adds it to the batch.
+pub(super) fn plan<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    responder: Option<&Responder<'a>>,
+    wqe: &SendWqe<'a>,
+    batch: &mut Batch<'a>,
+    deferred: &mut Deferred,
+) -> Result<(), NotPlanned> {
+    match wqe.opcode {
+        opcode::SEND | opcode::SEND_WITH_IMM | opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => {
         }
-        if requester.is_signaled(wqe.flags) {
-            let of_cq = (requester.send_cq, batch.limit);
-            use_credit(&mut batch.send_credits, self, of_cq)?;
-        }
-        let start = batch.local.bytes();
-        let (payload, length) = if wqe.opcode == opcode::RDMA_READ {
-            requester.check_read_depth()?;
-            (Payload::Memory, requester.gather(self, wqe, SCATTER, &mut batch.local)?)
-        } else {
-            requester.payload(self, wqe, &mut batch.local)?
-        };
-        let local_proc = requester.proc_of(payload, self.me);
-        if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
-            return Err(NotPlanned::Yet);
-        }
-        let received = match responder {
-            Some(responder) => self.plan_response(responder, wqe, length, batch, deferred),
-            None => Err(RequestError::NoResponse.into()),
-        };
-        let done = SendCompletion::of(wqe, length);
-        match received {
-            Ok(received) => {
-                if length > 0 {
-                    batch.local_proc = Some(local_proc);
-                }
-                batch.push(Message { done, received, start, is_lost: false });
-            }
-            Err(reason) if requester.kind == qp_type::UC && reason.is_unnoticed() => {
-                if !batch.messages.is_empty() {
-                    return Err(NotPlanned::Yet);
-                }
-                // Its bytes stay where they are; those of the next message are the first.
-                batch.local = SegmentList::new();
-                batch.remote = SegmentList::new();
-                batch.push(Message { done, received: None, start, is_lost: true });
-            }
-            Err(reason) => return Err(reason),
-        }
-        Ok(())
+        opcode::SEND_WITH_INV | opcode::RDMA_READ if requester.kind == qp_type::RC => {}
+        _ => return Err(NotPlanned::Yet),
     }
+    if requester.is_signaled(wqe.flags) {
+        let of_cq = (requester.send_cq, batch.limit);
+        use_credit(&mut batch.send_credits, actor, of_cq)?;
+    }
+    let start = batch.local.bytes();
+    let (location, length) = if wqe.opcode == opcode::RDMA_READ {
+        requester.check_read_depth()?;
+        (PayloadLocation::Memory, requester.gather(actor, wqe, SCATTER, &mut batch.local)?)
+    } else {
+        requester.payload(actor, wqe, &mut batch.local)?
+    };
+    let local_proc = requester.proc_of(location, actor.me);
+    if length > 0 && batch.local_proc.is_some_and(|proc| proc != local_proc) {
+        return Err(NotPlanned::Yet);
+    }
+    let received = match responder {
+        Some(responder) => plan_response(actor, responder, wqe, length, batch, deferred),
+        None => Err(RequestError::NoResponse.into()),
+    };
+    let done = SendCompletion::of(wqe, length);
+    match received {
+        Ok(received) => {
+            if length > 0 {
+                batch.local_proc = Some(local_proc);
+            }
+            batch.push(Message { done, received, start, is_lost: false });
+        }
+        Err(reason) if requester.kind == qp_type::UC && reason.is_unnoticed() => {
+            if !batch.messages.is_empty() {
+                return Err(NotPlanned::Yet);
+            }
+            // Its bytes stay where they are; those of the next message are the first.
+            batch.local = SegmentList::new();
+            batch.remote = SegmentList::new();
+            batch.push(Message { done, received: None, start, is_lost: true });
+        }
+        Err(reason) => return Err(reason),
+    }
+    Ok(())
+}
 
-    /// Checks a message on the responder's side, and lists where its bytes go to or, for a read,
-    /// come from.
-    fn plan_response(
-        &self,
-        responder: &Responder<'a>,
-        wqe: &SendWqe<'a>,
-        length: u32,
-        batch: &mut Batch<'a>,
-        deferred: &mut Deferred,
-    ) -> Result<Option<ReceiveCompletion>, NotPlanned> {
-        let right = right(wqe.opcode);
-        if right != 0 {
-            match responder.reach(self.arena, right, wqe.remote(), length.into()) {
-                Ok((segment, region)) => batch.remote.push(segment, region),
-                Err(error) => {
-                    let name = (wqe.opcode, length);
-                    return Err(self.refuse_memory(responder, name, error, batch, deferred));
-                }
+/// Checks a message on the responder's side, and lists where its bytes go to or, for a read,
+/// come from.
+fn plan_response<'a>(
+    actor: &Actor<'a>,
+    responder: &Responder<'a>,
+    wqe: &SendWqe<'a>,
+    length: u32,
+    batch: &mut Batch<'a>,
+    deferred: &mut Deferred,
+) -> Result<Option<ReceiveCompletion>, NotPlanned> {
+    let right = right(wqe.opcode);
+    if right != 0 {
+        match responder.reach(actor.arena, right, wqe.remote(), length.into()) {
+            Ok((segment, region)) => batch.remote.push(segment, region),
+            Err(error) => {
+                let name = (wqe.opcode, length);
+                return Err(refuse_memory(actor, responder, name, error, batch, deferred));
             }
         }
-        if !consumes_receive(wqe.opcode) {
-            return Ok(None);
-        }
-        let mut receive = Receive::new();
-        self.consume_receive(responder, &mut receive, batch, deferred)?;
-        // The elements of a receive work request that a write consumes are ignored.
-        if right == 0 {
-            let (owner, to) = (&responder.receive_owner(self.arena), &mut batch.remote);
-            let listed = receive.scatter(self.arena, owner, 0, length.into(), to);
-            listed
-                .map_err(|error| self.refuse_receive(responder, receive.wr_id, &error, deferred))?;
-        }
-        Ok(Some(ReceiveCompletion {
-            wr_id: receive.wr_id,
-            opcode: wqe.opcode,
-            flags: wqe.flags,
-            imm: wqe.imm,
-            length,
-            src_qp: 0,
-            network_type: 0,
-            slid: 0,
-            dlid_path_bits: 0,
-        }))
     }
+    if !consumes_receive(wqe.opcode) {
+        return Ok(None);
+    }
+    let mut receive = Receive::new();
+    consume_receive(actor, responder, &mut receive, batch, deferred)?;
+    // The elements of a receive work request that a write consumes are ignored.
+    if right == 0 {
+        let (owner, to) = (&responder.receive_owner(actor.arena), &mut batch.remote);
+        let listed = receive.scatter(actor.arena, owner, 0, length.into(), to);
+        listed
+            .map_err(|error| refuse_receive(actor, responder, receive.wr_id, &error, deferred))?;
+    }
+    Ok(Some(ReceiveCompletion {
+        wr_id: receive.wr_id,
+        opcode: wqe.opcode,
+        flags: wqe.flags,
+        imm: wqe.imm,
+        length,
+        src_qp: 0,
+        network_type: 0,
+        slid: 0,
+        dlid_path_bits: 0,
+    }))
+}
 
-    /// Finds the receive work request for the next message, and a credit for its completion.
-    fn consume_receive(
-        &self,
-        responder: &Responder<'a>,
-        receive: &mut Receive,
-        batch: &mut Batch<'a>,
-        deferred: &mut Deferred,
-    ) -> Result<(), RequestError> {
-        let of_cq = (responder.qp.recv_cq.load(Acquire), batch.limit);
-        use_credit(&mut batch.recv_credits, self, of_cq)?;
-        if responder.consume(self, batch.receives, receive, deferred) {
-            return Ok(());
-        }
-        Err(RequestError::ReceiverNotReady(responder.qp.min_rnr_timer.load(Acquire)))
+/// Finds the receive work request for the next message, and a credit for its completion.
+fn consume_receive<'a>(
+    actor: &Actor<'a>,
+    responder: &Responder<'a>,
+    receive: &mut Receive,
+    batch: &mut Batch<'a>,
+    deferred: &mut Deferred,
+) -> Result<(), RequestError> {
+    let of_cq = (responder.qp.recv_cq.load(Acquire), batch.limit);
+    use_credit(&mut batch.recv_credits, actor, of_cq)?;
+    if responder.consume(actor, batch.receives, receive, deferred) {
+        return Ok(());
     }
+    Err(RequestError::ReceiverNotReady(responder.qp.min_rnr_timer.load(Acquire)))
+}
 
-    /// The memory that a request names may not be used. A write with immediate data may have its
-    /// receive work request complete with an error, too.
-    #[cold]
-    fn refuse_memory(
-        &self,
-        responder: &Responder<'a>,
-        (opcode, length): (u32, u32),
-        error: CheckError,
-        batch: &mut Batch<'a>,
-        deferred: &mut Deferred,
-    ) -> NotPlanned {
-        if error.status() != wc_status::REMOTE_MEMORY
-            || !responder.is_receive_blamed(opcode, length)
-        {
-            return NotPlanned::Responder(error, None);
-        }
-        let mut receive = Receive::new();
-        if let Err(stop) = self.consume_receive(responder, &mut receive, batch, deferred) {
-            return stop.into();
-        }
-        let failed = FailedReceive {
-            wr_id: receive.wr_id,
-            status: wc_status::RECEIVE_ACCESS,
-            cause: Some(error.cause()),
-        };
-        NotPlanned::Responder(error, Some(failed))
+/// The memory that a request names may not be used. A write with immediate data may have its
+/// receive work request complete with an error, too.
+#[cold]
+fn refuse_memory<'a>(
+    actor: &Actor<'a>,
+    responder: &Responder<'a>,
+    (opcode, length): (u32, u32),
+    error: CheckError,
+    batch: &mut Batch<'a>,
+    deferred: &mut Deferred,
+) -> NotPlanned {
+    if error.status() != wc_status::REMOTE_MEMORY || !responder.is_receive_blamed(opcode, length) {
+        return NotPlanned::Responder(error, None);
     }
+    let mut receive = Receive::new();
+    if let Err(stop) = consume_receive(actor, responder, &mut receive, batch, deferred) {
+        return stop.into();
+    }
+    let failed = FailedReceive {
+        wr_id: receive.wr_id,
+        status: wc_status::RECEIVE_ACCESS,
+        cause: Some(error.cause()),
+    };
+    NotPlanned::Responder(error, Some(failed))
+}
 
-    /// The message does not go into the receive work request.
-    #[cold]
-    fn refuse_receive(
-        &self,
-        responder: &Responder<'_>,
-        wr_id: u64,
-        error: &ReceiveError,
-        deferred: &mut Deferred,
-    ) -> NotPlanned {
-        let cause = error.cause(0);
-        let for_requester = CheckError::new(error.requester_status(), cause);
-        if matches!(error, ReceiveError::Small { .. }) && !responder.is_reliable() {
-            responder.drop_message(self, wr_id, cause, deferred);
-            return NotPlanned::Responder(for_requester, None);
-        }
-        let failed = FailedReceive { wr_id, status: error.status(), cause: Some(cause) };
-        NotPlanned::Responder(for_requester, Some(failed))
+/// The message does not go into the receive work request.
+#[cold]
+fn refuse_receive(
+    actor: &Actor<'_>,
+    responder: &Responder<'_>,
+    wr_id: u64,
+    error: &ReceiveError,
+    deferred: &mut Deferred,
+) -> NotPlanned {
+    let cause = error.cause(0);
+    let for_requester = CheckError::new(error.requester_status(), cause);
+    if matches!(error, ReceiveError::Small { .. }) && !responder.is_reliable() {
+        responder.drop_message(actor, wr_id, cause, deferred);
+        return NotPlanned::Responder(for_requester, None);
     }
+    let failed = FailedReceive { wr_id, status: error.status(), cause: Some(cause) };
+    NotPlanned::Responder(for_requester, Some(failed))
 }

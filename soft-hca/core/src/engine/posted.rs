@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
-use crate::arena::{Ah, Qp, RingPlace};
-use crate::engine::Actor;
-use crate::engine::cursor::SendCursors;
+use crate::arena::{Ah, Arena, Qp, RingPlace};
+use crate::engine::actor::Actor;
+use crate::engine::address;
+use crate::engine::cursor::{SendCursors, send_ring};
 use crate::engine::memory::Owner;
 use crate::ring::Ring;
 use crate::trace::event::{Element, ReceivePosted, Seen, SendPosted};
@@ -20,13 +21,13 @@ use crate::uapi::verbs::{opcode, qp_type, send_flag};
 /// A queue that a program posts receives to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveQueue {
-    /// That of a queue pair with a number.
+    /// The one of the queue pair with a number.
     Own(u32),
     /// A shared one, by its index in the arena.
     Shared(u32),
 }
 
-/// Where a queue's receives are, and how far they are traced.
+/// A queue's receives, and how far they are traced.
 struct Queue<'a> {
     ring: &'a RingPlace,
     consumer: &'a AtomicU32,
@@ -68,7 +69,7 @@ fn elements(count: usize, sge: impl Fn(usize) -> Sge) -> ArrayVec<Element, MAX_S
     (0..count.min(MAX_SGE)).map(|index| sge(index).into()).collect()
 }
 
-/// What an operation of a type of queue pair names beyond its list.
+/// The target that an operation of a type of queue pair names beyond its list.
 fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
     let none = SendPosted::default();
     match wqe.opcode {
@@ -102,106 +103,6 @@ fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
 }
 
 impl Actor<'_> {
-    /// Traces what is in a queue pair's queues and was not traced yet: for its own process.
-    #[cold]
-    pub(super) fn trace_posted(&self, qp: &Qp, qpn: u32) {
-        self.trace_receives(qp, qpn, Seen::AtCall);
-        self.trace_sends(qp, qpn);
-    }
-
-    /// Traces the sends of a queue pair that were not traced yet. A send may be executed by another process, which
-    /// serves an earlier doorbell, before its own process rings one for it.
-    #[cold]
-    pub(super) fn trace_sends(&self, qp: &Qp, qpn: u32) {
-        let Some(ring) = self.send_ring(qp) else { return };
-        let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
-        for index in 0..count {
-            let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
-            self.trace(|env| {
-                let (event, list) = self.send_posted(qp, qpn, &wqe);
-                let proc = qp.proc.load(Acquire);
-                if proc as usize == self.me {
-                    env.send_posted(&event, &list);
-                }
-                env.trace(proc, &event.into(), list.as_bytes());
-            });
-        }
-    }
-
-    fn send_posted(
-        &self,
-        qp: &Qp,
-        qpn: u32,
-        wqe: &SendWqe<'_>,
-    ) -> (SendPosted, ArrayVec<Element, MAX_SGE>) {
-        let kind = qp.qp_type.load(Acquire);
-        let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
-        let has_list = wqe.flags & send_flag::INLINE == 0
-            && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
-            && !is_local;
-        let count = if has_list { (wqe.num_sge as usize).min(wqe.room()) } else { 0 };
-        let target = target(wqe, kind);
-        let is_datagram = kind == qp_type::UD;
-        let ah = is_datagram.then(|| self.address(&Owner::of(qp, qpn), wqe)).flatten();
-        let gid = |ah: &Ah| std::array::from_fn(|index| ah.dgid[index].load(Acquire));
-        let is_write = wqe.opcode == opcode::ATOMIC_WRITE;
-        let event = SendPosted {
-            wr_id: wqe.wr_id,
-            qpn,
-            qp_type: kind,
-            opcode: wqe.opcode,
-            flags: wqe.flags,
-            imm: wqe.imm,
-            length: wqe.length(),
-            dgid: ah.map_or([0; 16], gid),
-            swap: if is_write { wqe.atomic_write_data() } else { target.swap },
-            ..target
-        };
-        (event, elements(count, |index| wqe.sge(index)))
-    }
-
-    /// Traces the receives that a queue pair may use and that were not traced yet.
-    #[cold]
-    pub(super) fn trace_receives(&self, qp: &Qp, qpn: u32, seen: Seen) {
-        match qp.srq.load(Acquire).checked_sub(1) {
-            None => self.trace_queue(&Queue::own(qp, qpn), seen, None),
-            Some(index) => self.trace_shared(index, seen, None),
-        }
-    }
-
-    fn trace_shared(&self, index: u32, seen: Seen, t: Option<u64>) {
-        if let Some(srq) = self.arena.srqs.get(index as usize) {
-            let (ring, consumer, proc) = (&srq.ring, &srq.consumer, &srq.proc);
-            let traced = &srq.seen_receives;
-            let queue = Queue { ring, consumer, traced, proc, number: index, is_shared: true };
-            self.trace_queue(&queue, seen, t);
-        }
-    }
-
-    /// Traces what is in a queue and was not traced yet, as posted at a time if that is known.
-    fn trace_queue(&self, queue: &Queue<'_>, seen: Seen, t: Option<u64>) {
-        let Some(ring) = self.arena.ring(queue.ring) else { return };
-        let (first, count) = untraced(&ring, queue.consumer.load(Acquire), queue.traced);
-        for index in 0..count {
-            let wqe = RecvWqe::read(ring.slot(first.wrapping_add(index)));
-            self.trace(|env| {
-                let event = ReceivePosted {
-                    wr_id: wqe.wr_id,
-                    queue: queue.number,
-                    is_shared: queue.is_shared.into(),
-                    seen: seen as u32,
-                };
-                let count = (wqe.num_sge as usize).min(wqe.room());
-                let list = elements(count, |index| wqe.sge(index));
-                let (proc, event) = (queue.proc.load(Acquire), event.into());
-                match t {
-                    Some(t) => env.trace_at(t, proc, &event, list.as_bytes()),
-                    None => env.trace(proc, &event, list.as_bytes()),
-                }
-            });
-        }
-    }
-
     /// Traces what was posted to a queue of this process: at a time if that is known, or before.
     #[cold]
     pub fn trace_posted_receives(&self, queue: ReceiveQueue, t: Option<u64>) {
@@ -209,10 +110,10 @@ impl Actor<'_> {
         match queue {
             ReceiveQueue::Own(qpn) => {
                 if let Some(qp) = self.arena.qp(qpn) {
-                    self.trace_queue(&Queue::own(qp, qpn), seen, t);
+                    trace_queue(self, &Queue::own(qp, qpn), seen, t);
                 }
             }
-            ReceiveQueue::Shared(index) => self.trace_shared(index, seen, t),
+            ReceiveQueue::Shared(index) => trace_shared(self, index, seen, t),
         }
     }
 
@@ -221,8 +122,108 @@ impl Actor<'_> {
     pub fn trace_posted_to(&self, qpns: impl IntoIterator<Item = u32>) {
         for qpn in qpns {
             if let Some(qp) = self.arena.qp(qpn) {
-                self.trace_receives(qp, qpn, Seen::AtCall);
+                trace_receives(self, qp, qpn, Seen::AtCall);
             }
         }
+    }
+}
+
+/// Traces what is in a queue pair's queues and was not traced yet: for its own process.
+#[cold]
+pub(super) fn trace_all(actor: &Actor<'_>, qp: &Qp, qpn: u32) {
+    trace_receives(actor, qp, qpn, Seen::AtCall);
+    trace_sends(actor, qp, qpn);
+}
+
+/// Traces the sends of a queue pair that were not traced yet. A send may be executed by another process, which
+/// serves an earlier doorbell, before its own process rings one for it.
+#[cold]
+pub(super) fn trace_sends(actor: &Actor<'_>, qp: &Qp, qpn: u32) {
+    let Some(ring) = send_ring(actor.arena, qp) else { return };
+    let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, &qp.seen_sends);
+    for index in 0..count {
+        let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
+        actor.trace(|env| {
+            let (event, list) = send_posted(actor.arena, qp, qpn, &wqe);
+            let proc = qp.proc.load(Acquire);
+            if proc as usize == actor.me {
+                env.send_posted(&event, &list);
+            }
+            env.trace(proc, &event.into(), list.as_bytes());
+        });
+    }
+}
+
+fn send_posted(
+    arena: &Arena,
+    qp: &Qp,
+    qpn: u32,
+    wqe: &SendWqe<'_>,
+) -> (SendPosted, ArrayVec<Element, MAX_SGE>) {
+    let kind = qp.qp_type.load(Acquire);
+    let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
+    let has_list = wqe.flags & send_flag::INLINE == 0
+        && !matches!(wqe.opcode, opcode::ATOMIC_WRITE | opcode::FLUSH)
+        && !is_local;
+    let count = if has_list { (wqe.num_sge as usize).min(wqe.max_sges()) } else { 0 };
+    let target = target(wqe, kind);
+    let is_datagram = kind == qp_type::UD;
+    let ah = is_datagram.then(|| address::find(arena, &Owner::of(qp, qpn), wqe)).flatten();
+    let gid = |ah: &Ah| std::array::from_fn(|index| ah.dgid[index].load(Acquire));
+    let is_write = wqe.opcode == opcode::ATOMIC_WRITE;
+    let event = SendPosted {
+        wr_id: wqe.wr_id,
+        qpn,
+        qp_type: kind,
+        opcode: wqe.opcode,
+        flags: wqe.flags,
+        imm: wqe.imm,
+        length: wqe.length(),
+        dgid: ah.map_or([0; 16], gid),
+        swap: if is_write { wqe.atomic_write_data() } else { target.swap },
+        ..target
+    };
+    (event, elements(count, |index| wqe.sge(index)))
+}
+
+/// Traces the receives that a queue pair may use and that were not traced yet.
+#[cold]
+pub(super) fn trace_receives(actor: &Actor<'_>, qp: &Qp, qpn: u32, seen: Seen) {
+    match qp.srq.load(Acquire).checked_sub(1) {
+        None => trace_queue(actor, &Queue::own(qp, qpn), seen, None),
+        Some(index) => trace_shared(actor, index, seen, None),
+    }
+}
+
+fn trace_shared(actor: &Actor<'_>, index: u32, seen: Seen, t: Option<u64>) {
+    if let Some(srq) = actor.arena.srqs.get(index as usize) {
+        let (ring, consumer, proc) = (&srq.ring, &srq.consumer, &srq.proc);
+        let traced = &srq.seen_receives;
+        let queue = Queue { ring, consumer, traced, proc, number: index, is_shared: true };
+        trace_queue(actor, &queue, seen, t);
+    }
+}
+
+/// Traces what is in a queue and was not traced yet, as posted at a time if that is known.
+fn trace_queue(actor: &Actor<'_>, queue: &Queue<'_>, seen: Seen, t: Option<u64>) {
+    let Some(ring) = actor.arena.ring(queue.ring) else { return };
+    let (first, count) = untraced(&ring, queue.consumer.load(Acquire), queue.traced);
+    for index in 0..count {
+        let wqe = RecvWqe::read(ring.slot(first.wrapping_add(index)));
+        actor.trace(|env| {
+            let event = ReceivePosted {
+                wr_id: wqe.wr_id,
+                queue: queue.number,
+                is_shared: queue.is_shared.into(),
+                seen: seen as u32,
+            };
+            let count = (wqe.num_sge as usize).min(wqe.max_sges());
+            let list = elements(count, |index| wqe.sge(index));
+            let (proc, event) = (queue.proc.load(Acquire), event.into());
+            match t {
+                Some(t) => env.trace_at(t, proc, &event, list.as_bytes()),
+                None => env.trace(proc, &event, list.as_bytes()),
+            }
+        });
     }
 }

@@ -141,8 +141,8 @@ pub(super) fn copy_through(
     let mut moved = 0;
     while moved < length {
         let mut part = [Segment::default(); MAX_SEGMENTS];
-        let wanted = (length - moved).min(DETOUR_BYTES);
-        let Window { count, bytes, .. } = window(from, moved, wanted, &mut part);
+        let limit = (length - moved).min(DETOUR_BYTES);
+        let Window { count, bytes, .. } = window(from, moved, limit, &mut part);
         read(source, &[Segment { addr, length: bytes }], &part[..count], bytes)
             .map_err(because(Fault::Source))?;
         let mut written = 0;

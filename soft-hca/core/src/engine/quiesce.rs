@@ -5,8 +5,9 @@ use std::hint;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::fence;
 
-use crate::arena::{FIRST_QPN, Lock};
-use crate::engine::Actor;
+use crate::arena::{Arena, FIRST_QPN, Lock};
+use crate::engine::actor::Actor;
+use crate::engine::bounce;
 use crate::engine::registry::Retired;
 
 /// How often it looks before it says that somebody does: short requests are over by then. It does not
@@ -14,7 +15,7 @@ use crate::engine::registry::Retired;
 /// would wait for it.
 const LOOKS: u32 = 200;
 
-/// Who may still be using memory.
+/// Possible users of memory.
 #[derive(Debug)]
 pub struct Quiesce {
     /// Locks of queue pairs that were not seen free since: index, and whether it is the `send_lock`.
@@ -43,7 +44,7 @@ impl Actor<'_> {
         fence(SeqCst);
         Quiesce {
             locks: own.flat_map(|index| [(index, true), (index, false)]).collect(),
-            bounces: self.busy_bounces(|slot| slot.proc.load(Acquire) as usize == proc),
+            bounces: bounce::busy(self.arena, |slot| slot.proc.load(Acquire) as usize == proc),
             retired: Vec::from_iter(retired),
         }
     }
@@ -51,9 +52,9 @@ impl Actor<'_> {
     /// Whether all of them are done. It may take a moment to find out.
     pub fn is_quiet(&self, quiesce: &mut Quiesce) -> bool {
         for _ in 0..LOOKS {
-            // Who has had a lock for a moment knows that those who had it before are done.
-            quiesce.locks.retain(|of| self.lock(self.lock_of(*of)).is_none());
-            quiesce.bounces.retain(|slot| self.is_busy(*slot));
+            // Those who had a lock before are done when this process has had it for a moment.
+            quiesce.locks.retain(|of| self.lock(lock_of(self.arena, *of)).is_none());
+            quiesce.bounces.retain(|slot| bounce::is_busy(self.arena, *slot));
             quiesce.retired.retain_mut(|region| !region.is_unused());
             let Quiesce { locks, bounces, retired } = &*quiesce;
             if locks.is_empty() && bounces.is_empty() && retired.is_empty() {
@@ -63,9 +64,9 @@ impl Actor<'_> {
         }
         false
     }
+}
 
-    fn lock_of(&self, (index, is_send): (usize, bool)) -> &Lock {
-        let qp = &self.arena.qps[index];
-        if is_send { &qp.send_lock } else { &qp.recv_lock }
-    }
+fn lock_of(arena: &Arena, (index, is_send): (usize, bool)) -> &Lock {
+    let qp = &arena.qps[index];
+    if is_send { &qp.send_lock } else { &qp.recv_lock }
 }

@@ -30,7 +30,7 @@ pub(super) enum ReceiveError {
         /// Bytes of the message, as far as it is known.
         length: u64,
         /// Bytes of the receive.
-        room: u64,
+        capacity: u64,
     },
     /// It has more elements than it may have.
     Malformed,
@@ -59,7 +59,9 @@ impl ReceiveError {
     /// The check that has failed. `grh` bytes of the message are the header of a datagram.
     pub(super) fn cause(&self, grh: u64) -> Cause {
         match *self {
-            Self::Small { length, room } => Cause::ReceiveTooSmall { length, room, grh },
+            Self::Small { length, capacity } => {
+                Cause::ReceiveTooSmall { length, room: capacity, grh }
+            }
             Self::Malformed => Cause::Malformed { why: Malformed::MaxRecvSge },
             Self::Memory(ref error) => error.cause(),
         }
@@ -67,7 +69,7 @@ impl ReceiveError {
 }
 
 impl Receive {
-    /// None yet. Room that is not used costs nothing.
+    /// None yet. Capacity that is not used costs nothing.
     pub(super) fn new() -> Self {
         Self { wr_id: 0, elements: ArrayVec::new_const(), is_malformed: false }
     }
@@ -76,7 +78,7 @@ impl Receive {
     pub(super) fn read(&mut self, wqe: &RecvWqe<'_>, max_sge: u32) {
         let count = wqe.num_sge as usize;
         self.wr_id = wqe.wr_id;
-        self.is_malformed = count > (max_sge as usize).min(wqe.room()).min(MAX_SGE);
+        self.is_malformed = count > (max_sge as usize).min(wqe.max_sges()).min(MAX_SGE);
         self.elements.clear();
         if !self.is_malformed {
             self.elements.extend((0..count).map(|index| wqe.sge(index)));
@@ -101,14 +103,14 @@ impl Receive {
             if rest == 0 {
                 break;
             }
-            let room = u64::from(sge.length);
-            if room <= skip {
-                skip -= room;
+            let capacity = u64::from(sge.length);
+            if capacity <= skip {
+                skip -= capacity;
                 continue;
             }
             let found = owner.local(arena, *sge, SCATTER, MemoryRole::Receive);
             let (segment, region) = found.map_err(ReceiveError::Memory)?;
-            let length = rest.min(room - skip);
+            let length = rest.min(capacity - skip);
             out.push(Segment { addr: segment.addr + skip, length }, region);
             rest -= length;
             skip = 0;
@@ -122,7 +124,7 @@ impl Receive {
     #[cold]
     #[inline(never)]
     fn too_small(&self, beyond: u64) -> ReceiveError {
-        let room: u64 = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
-        ReceiveError::Small { length: room + beyond, room }
+        let capacity: u64 = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+        ReceiveError::Small { length: capacity + beyond, capacity }
     }
 }

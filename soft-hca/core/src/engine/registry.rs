@@ -1,4 +1,4 @@
-//! Memory regions and processes, as this process was told of them itself.
+//! Memory regions and processes, as this process has learned of them itself.
 //!
 //! Every program of a fabric can write the arena's tables. The daemon and closed programs copy on
 //! behalf of others: for a program that forges an entry there they would copy memory that it may
@@ -78,7 +78,9 @@ impl Retired {
 
 /// Regions that stay in use as long as the value lives.
 #[derive(Debug)]
-pub(super) struct Held(#[expect(dead_code, reason = "it is there to be dropped")] Vec<Arc<Entry>>);
+pub(super) struct RegionsInUse(
+    #[expect(dead_code, reason = "it is there to be dropped")] Vec<Arc<Entry>>,
+);
 
 impl Registered {
     /// Whether a stretch of a process's memory lies in it and, if `is_written`, may be written.
@@ -119,7 +121,7 @@ impl Registry {
     pub fn deregister(&self, key: u32) -> Option<Retired> {
         let index = key_index(key, self.key_base)?;
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        // Another file of the process may have been given the place already.
+        // Another file of the process may have got the index already.
         regions.get(&index).filter(|entry| entry.key == key)?;
         regions.remove(&index).map(Retired)
     }
@@ -144,9 +146,14 @@ impl Registry {
     /// Holds memory that process `me`, which runs this, is about to use; `None` if it is not
     /// registered. Memory that the engine of `me` keeps for itself needs no region: no other
     /// process has given its address.
-    pub(super) fn hold(&self, me: usize, memory: Memory<'_>, is_written: bool) -> Option<Held> {
+    pub(super) fn hold(
+        &self,
+        me: usize,
+        memory: Memory<'_>,
+        is_written: bool,
+    ) -> Option<RegionsInUse> {
         if !self.is_about(memory.proc) {
-            return Some(Held(Vec::new()));
+            return Some(RegionsInUse(Vec::new()));
         }
         let parts = memory.segments.iter().zip(0..).map(|(part, at)| (*part, memory.region(at)));
         let is_ours = |region| memory.proc == me && region == Region::NONE;
@@ -160,13 +167,13 @@ impl Registry {
         proc: usize,
         parts: impl IntoIterator<Item = (Segment, Region)>,
         is_written: bool,
-    ) -> Option<Held> {
+    ) -> Option<RegionsInUse> {
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
         let find = |(segment, region): (Segment, Region)| {
             let entry = regions.get(&region.index()?)?;
             entry.region.allows(proc, segment, is_written).then(|| Arc::clone(entry))
         };
-        parts.into_iter().map(find).collect::<Option<_>>().map(Held)
+        parts.into_iter().map(find).collect::<Option<_>>().map(RegionsInUse)
     }
 }
 
@@ -231,7 +238,7 @@ mod tests {
         let mut retired = registry.deregister(old).unwrap();
         assert!(!retired.is_unused());
         assert!(!is_held(&registry, PROC, (ADDR, 8), false));
-        // Another region has its place meanwhile.
+        // Another region has its index meanwhile.
         registry.register(new, registered(0));
         assert!(registry.deregister(old).is_none());
         assert!(is_held(&registry, PROC, (ADDR, 8), false));

@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use crate::engine::process_memory;
 use crate::engine::segments::{MAX_SEGMENTS, Segment};
 
-pub use datagram::{DatagramReceiver, RemoteDatagram};
+pub use datagram::DatagramReceiver;
 pub use sends::{RemoteSends, Sending};
 pub use target::{Arriving, RemoteTarget};
 

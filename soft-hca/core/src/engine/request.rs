@@ -1,20 +1,22 @@
-//! A send work request on its way through a queue pair: what it sends, what becomes of it, what
-//! its completion tells. `rxe_req.c`, `rxe_comp.c`.
+//! A send work request on its way through a queue pair: its bytes, its end, its completion. `rxe_req.c`, `rxe_comp.c`.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 
 use crate::arena::{Qp, Tally};
+use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
+use crate::engine::flush::{can_fail, set_error};
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
-use crate::engine::segments::{Fault, Region, Segment, SegmentList};
+use crate::engine::route::local_peer;
+use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::{Packets, is_send};
-use crate::engine::{Actor, wc_status};
+use crate::engine::{completion, flush, wc_status};
 use crate::ring::Ring;
 use crate::trace::cause;
 use crate::trace::event::Executed;
@@ -37,42 +39,7 @@ pub(super) struct Requester<'a> {
     signals_all: bool,
 }
 
-/// Why the request at the head of the queue is not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RequestError {
-    /// The peer has no receive; the code of the time it asks us to wait.
-    ReceiverNotReady(u32),
-    /// There is no peer, or it is in no state to answer.
-    NoResponse,
-    /// The completion queue with this index, ours or the peer's, is full.
-    CqFull(u32),
-    /// Somebody else has a lock that the daemon does not wait for.
-    Busy,
-    /// It may not begin before an RDMA read or atomic in flight is completed.
-    Fenced,
-    /// The link's thread executes it, and is told to.
-    LeftToLink,
-    /// It fails.
-    Failed(CheckError),
-}
-
-impl RequestError {
-    /// Bytes cannot be moved, for memory on this side.
-    pub(super) fn unmoved(fault: Fault, side: MemoryRole) -> Self {
-        match fault {
-            Fault::Unreachable => Self::NoResponse,
-            _ => CheckError::unmapped(side).into(),
-        }
-    }
-}
-
-impl From<CheckError> for RequestError {
-    fn from(error: CheckError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// What the request's completion tells.
+/// A request's completion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SendCompletion {
     pub wr_id: u64,
@@ -86,10 +53,10 @@ impl SendCompletion {
         Self { wr_id: wqe.wr_id, opcode: wqe.opcode, flags: wqe.flags, length }
     }
 
-    /// What a request in flight tells, whose length is no longer known elsewhere.
+    /// The completion of a request in flight, whose length is only in the work request.
     fn of_executed(wqe: &SendWqe<'_>) -> Self {
         let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
-        let elements = || (0..wqe.room().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
+        let elements = || (0..wqe.max_sges().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
         let length = match wqe.opcode {
             opcode::LOCAL_INV | opcode::BIND_MW | opcode::FLUSH => 0,
             opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
@@ -125,9 +92,9 @@ impl SendCompletion {
     }
 }
 
-/// Where the bytes of a request lie: the process and whether they are in the work request.
+/// Location of a request's bytes: the process and whether they are in the work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Payload {
+pub(super) enum PayloadLocation {
     /// In memory of the requester's process.
     Memory,
     /// In the send ring, which this process maps, too.
@@ -161,15 +128,15 @@ impl<'a> Requester<'a> {
     }
 
     /// The process in whose memory a payload lies.
-    pub(super) fn proc_of(&self, payload: Payload, me: usize) -> usize {
-        match payload {
-            Payload::Memory => self.owner.proc,
-            Payload::Inline => me,
+    pub(super) fn proc_of(&self, location: PayloadLocation, me: usize) -> usize {
+        match location {
+            PayloadLocation::Memory => self.owner.proc,
+            PayloadLocation::Inline => me,
         }
     }
 
     /// Lists the request's local memory, which has to allow `access`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn gather(
         &self,
         actor: &Actor<'_>,
@@ -178,7 +145,7 @@ impl<'a> Requester<'a> {
         out: &mut SegmentList,
     ) -> Result<u32, CheckError> {
         let count = wqe.num_sge as usize;
-        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.room()).min(MAX_SGE) {
+        if count > (self.qp.max_send_sge.load(Acquire) as usize).min(wqe.max_sges()).min(MAX_SGE) {
             return Err(CheckError::malformed(Malformed::MaxSendSge));
         }
         let mut length = 0u64;
@@ -206,27 +173,27 @@ impl<'a> Requester<'a> {
         actor: &Actor<'_>,
         wqe: &SendWqe<'_>,
         out: &mut SegmentList,
-    ) -> Result<(Payload, u32), CheckError> {
+    ) -> Result<(PayloadLocation, u32), CheckError> {
         // Extended posting puts data inline without the flag, and no elements.
         if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
-            return Ok((Payload::Memory, self.gather(actor, wqe, GATHER, out)?));
+            return Ok((PayloadLocation::Memory, self.gather(actor, wqe, GATHER, out)?));
         }
         let length = wqe.length();
         if length == 0 {
-            return Ok((Payload::Memory, 0));
+            return Ok((PayloadLocation::Memory, 0));
         }
         let limit = self.qp.max_inline.load(Acquire);
         let addr = wqe.inline_address(length as usize).filter(|_| length <= limit);
         let addr = addr.ok_or_else(|| too_long(length.into(), limit.into()))?;
         out.push(Segment { addr, length: length.into() }, Region::NONE);
-        Ok((Payload::Inline, length))
+        Ok((PayloadLocation::Inline, length))
     }
 
     /// The connected peer, locked; it has to be connected to us.
     pub(super) fn responder(&self, actor: &Actor<'a>) -> Option<Responder<'a>> {
         let qpn = self.qp.dest_qpn.load(Acquire);
-        let peer = actor.local_peer(self.qp)?;
-        let responder = actor.responder(peer, qpn, self.kind)?;
+        let peer = local_peer(actor.arena, self.qp)?;
+        let responder = Responder::lock(actor, peer, qpn, self.kind)?;
         let is_mutual = peer.dest_qpn.load(Acquire) == self.qpn;
         let is_of_partition = peer.takes(self.qp.pkey.load(Acquire));
         // Without losses the numbers of packets can only differ if they were set so.
@@ -418,34 +385,37 @@ impl<'a> Requester<'a> {
         let mut signaled = done.filter(|done| self.is_signaled(done.flags)).peekable();
         if signaled.peek().is_some() {
             let cqes = signaled.map(|done| (done.cqe(self.qpn), false));
-            actor.complete_all(self.send_cq, cqes, None, Some(retiring), deferred);
+            completion::complete_all(actor, self.send_cq, cqes, None, Some(retiring), deferred);
         }
     }
-}
 
-#[cfg(test)]
-impl Actor<'_> {
-    /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
-    /// executes what has waited for them: for who gets the peer's answers. False, and nothing is
-    /// done, if somebody else has a lock that the daemon needs for this.
-    #[must_use]
-    pub(crate) fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
-        use crate::uapi::verbs::state;
-        let Some(qp) = self.arena.qp(qpn) else { return true };
-        let mut deferred = Deferred::default();
-        {
-            let Some(_guards) = self.lock_with_cq(&qp.send_lock, &qp.send_cq) else {
-                return false;
-            };
-            let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
-            if let Some(ring) = self.send_ring(qp).filter(|_| is_up) {
-                if qp.live.load(Acquire) == qpn {
-                    Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
-                }
-            }
+    /// The request at the head fails, and with it the queue pair.
+    pub(super) fn fail(&self, actor: &Actor<'_>, error: &CheckError, deferred: &mut Deferred) {
+        // Completions come in the order of the requests: it is tried again, and fails again, when
+        // those in flight are completed.
+        if self.in_flight() == 0 {
+            self.fail_at(actor, self.head(), (error.status(), Some(error.cause())), deferred);
         }
-        self.run_deferred(&mut deferred);
-        self.run_send_queue(qpn);
-        true
+    }
+
+    /// The request at an index, before which none is left, fails with a status for a cause, if that
+    /// is known; and with it the queue pair.
+    pub(super) fn fail_at(
+        &self,
+        actor: &Actor<'_>,
+        index: u32,
+        (status, cause): (u32, Option<Cause>),
+        deferred: &mut Deferred,
+    ) {
+        let Self { qp, qpn, .. } = *self;
+        set_error(qp, qpn, can_fail, deferred);
+        let (wr_id, cause) = (self.wqe(index).wr_id, cause.as_ref());
+        self.trace_executed(actor, index, (0, status), None, cause);
+        let retiring = retire(&qp.sq_consumer, &self.ring, index.wrapping_add(1));
+        let cqe = Cqe::error(wr_id, status, qpn);
+        completion::complete_failed(actor, self.send_cq, &cqe, cause, deferred);
+        drop(retiring);
+        flush::send_ring(actor, qp, qpn, deferred);
+        flush::receives(actor, qp, qpn, deferred);
     }
 }

@@ -1,50 +1,25 @@
 //! The send queue: requests are executed in the order in which they were posted. `rxe_req.c`.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::{hint, thread};
-
-use soft_hca_roce::transport::events::Event;
-use soft_hca_verbs::cause::{Cause, Malformed, Peer, Side};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::arena::Qp;
-use crate::engine::check::CheckError;
-use crate::engine::cursor::retire;
+use crate::engine::actor::Actor;
+use crate::engine::asynchronous::Async;
+use crate::engine::cursor::send_ring;
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{can_fail, set_error};
-use crate::engine::request::{RequestError, Requester};
-use crate::engine::{Actor, Async, Route, timing};
-use crate::trace::cause;
-use crate::trace::event::Stalled;
-use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::{QpState, opcode, qp_type, state, status};
-
-/// Why a request is not executed. [`Qp::wait`] has the kind in its low byte and, above it, how
-/// often the daemon has tried.
-const WAIT_RNR: u32 = 1;
-const WAIT_RESPONSE: u32 = 2;
-const WAIT_CQ_CREDIT: u32 = 3;
-const WAIT_KIND: u32 = 0xff;
-const WAIT_ATTEMPT: u32 = 8;
+use crate::engine::locking::lock_cq_ahead;
+use crate::engine::request::Requester;
+use crate::engine::request_error::RequestError;
+use crate::engine::waiting::{MAX_WAITS, Outcome, soon_receives, wait_or_fail};
+use crate::engine::{effects, execute, flush, posted, request_locks, schedule, timing};
+use crate::uapi::verbs::state;
 
 /// Requests that the daemon executes of one queue pair before it looks at others.
 const DAEMON_BURST: u32 = 64;
 /// How long the daemon executes requests of one queue pair before it looks at others.
 const DAEMON_BURST_NS: u64 = 2_000_000;
-/// How often a program looks for a receive before it lets others run: some microseconds, in which
-/// a peer that is awake posts one.
-const SPINS: u32 = 200;
-/// How often it lets others run, who may be the peer, before it leaves the matter to the daemon.
-const YIELDS: u32 = 8;
-/// How often it waits so in one run.
-const MAX_WAITS: u32 = 64;
 
-/// Whether the queue pair's next request may wait for its peer's program to post a receive or to
-/// poll.
-pub(super) fn waits_for_peer(qp: &Qp) -> bool {
-    matches!(qp.wait.load(Acquire) & WAIT_KIND, WAIT_RNR | WAIT_CQ_CREDIT)
-}
-
-/// What comes after a step through the queue.
+/// The continuation after a step through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStep {
     /// The next step.
@@ -55,414 +30,179 @@ enum NextStep {
     Ends,
 }
 
-impl<'a> Actor<'a> {
-    /// Executes a send queue up to what is in it now. An impatient caller leaves a queue alone
-    /// that somebody else is executing.
-    pub(super) fn run(&self, qpn: u32, is_patient: bool) {
-        let mut deferred = Deferred::default();
-        let mut budget = None;
-        let end = self.is_daemon().then(|| self.env.now_ns() + DAEMON_BURST_NS);
-        loop {
-            let turn = self.step(qpn, is_patient, &mut budget, &mut deferred);
-            self.run_deferred(&mut deferred);
-            match turn {
-                NextStep::GoesOn if end.is_some_and(|end| self.env.now_ns() >= end) => {
-                    self.env.reschedule(qpn, 0);
-                    break;
-                }
-                NextStep::GoesOn => {}
-                NextStep::Awaits if self.soon_receives(qpn) => {}
-                // Once more, but without waiting.
-                NextStep::Awaits => deferred.waits = MAX_WAITS,
-                NextStep::Ends => break,
+/// A run through a send queue, up to what is in it at the first step.
+struct Run {
+    qpn: u32,
+    /// Whether it waits for somebody else who is executing the queue.
+    is_patient: bool,
+    /// Requests that are left to this run, once that is known.
+    left: Option<u32>,
+    /// How often it has waited for a receive of the peer.
+    waits: u32,
+}
+
+/// Executes a send queue up to what is in it now. An impatient caller leaves a queue alone
+/// that somebody else is executing.
+pub(super) fn run(actor: &Actor<'_>, qpn: u32, is_patient: bool) {
+    let mut deferred = Deferred::default();
+    let mut run = Run { qpn, is_patient, left: None, waits: 0 };
+    let end = actor.is_daemon().then(|| actor.env.now_ns() + DAEMON_BURST_NS);
+    loop {
+        let next = step(actor, &mut run, &mut deferred);
+        effects::carry_out(actor, &mut deferred);
+        match next {
+            NextStep::GoesOn if end.is_some_and(|end| actor.env.now_ns() >= end) => {
+                actor.env.reschedule(qpn, 0);
+                break;
             }
+            NextStep::GoesOn => {}
+            NextStep::Awaits if soon_receives(actor.arena, qpn) => {}
+            // Once more, but without waiting.
+            NextStep::Awaits => run.waits = MAX_WAITS,
+            NextStep::Ends => break,
         }
     }
+}
 
-    /// Executes the request at the head of the queue, or several at once.
-    fn step(
-        &self,
-        qpn: u32,
-        is_patient: bool,
-        budget: &mut Option<u32>,
-        deferred: &mut Deferred,
-    ) -> NextStep {
-        let Some(qp) = self.arena.qp(qpn) else { return NextStep::Ends };
-        let guard =
-            if is_patient { self.lock(&qp.send_lock) } else { qp.send_lock.try_lock(self.me) };
-        if guard.is_none() {
-            return self.come_back(qpn, deferred);
-        }
-        let Some(ring) = self.send_ring(qp) else { return NextStep::Ends };
-        if qp.live.load(Acquire) != qpn {
-            return NextStep::Ends;
-        }
-        let current = qp.state.load(Acquire);
-        match current {
-            state::RTS => {}
-            // What is being executed is finished, no more.
-            state::SQD if qp.wait.load(Acquire) != 0 => {}
-            state::SQD => {
-                drained(qp, qpn, deferred);
-                return NextStep::Ends;
-            }
-            state::SQE | state::ERR => {
-                let Some(_cq) = self.hold_cq(qp.send_cq.load(Acquire)) else {
-                    return self.come_back(qpn, deferred);
-                };
-                self.flush_send_ring(qp, qpn, deferred);
-                return NextStep::Ends;
-            }
-            _ => return NextStep::Ends,
-        }
-        let requester = Requester::new(qp, qpn, ring);
-        let posted = ring.distance(requester.head(), ring.producer());
-        let burst = if self.is_daemon() { DAEMON_BURST } else { u32::MAX };
-        let left = budget.get_or_insert(posted.min(burst));
-        if posted == 0 || *left == 0 {
-            if posted > 0 && self.is_daemon() {
-                deferred.rescheduled.push((qpn, 0));
-            }
-            return NextStep::Ends;
-        }
-        if self.is_traced() {
-            self.trace_sends(qp, qpn);
-        }
-        let mut limit = if current == state::SQD { 1 } else { posted.min(*left) };
-        let _held = if self.is_daemon() {
-            let Some(held) = self.hold_for(&requester) else {
-                return self.come_back(qpn, deferred);
+/// Executes the request at the head of the queue, or several at once.
+fn step(actor: &Actor<'_>, run: &mut Run, deferred: &mut Deferred) -> NextStep {
+    let qpn = run.qpn;
+    let Some(qp) = actor.arena.qp(qpn) else { return NextStep::Ends };
+    let guard =
+        if run.is_patient { actor.lock(&qp.send_lock) } else { qp.send_lock.try_lock(actor.me) };
+    if guard.is_none() {
+        return come_back(actor, qpn, deferred);
+    }
+    let ring = send_ring(actor.arena, qp).filter(|_| qp.live.load(Acquire) == qpn);
+    let Some(ring) = ring else { return NextStep::Ends };
+    let current = qp.state.load(Acquire);
+    // In SQD what is being executed is finished, no more.
+    if current != state::RTS && (current != state::SQD || qp.wait.load(Acquire) == 0) {
+        return begin_nothing(actor, qp, qpn, current, deferred);
+    }
+    let requester = Requester::new(qp, qpn, ring);
+    let posted = ring.distance(requester.head(), ring.producer());
+    let burst = if current == state::SQD { 1 } else { u32::MAX };
+    let limit = posted.min(burst).min(run.left(actor, posted));
+    if limit == 0 {
+        return end_run(actor, qpn, posted, deferred);
+    }
+    if actor.is_traced() {
+        posted::trace_sends(actor, qp, qpn);
+    }
+    let Some(_locks) = request_locks::take_ahead(actor, &requester) else {
+        return come_back(actor, qpn, deferred);
+    };
+    let Some(turn) = schedule::turn(actor, &requester, limit, deferred) else {
+        return NextStep::Ends;
+    };
+    match execute::execute(actor, &requester, turn, deferred) {
+        Ok(count) => executed(actor, &requester, run, (current, count, posted), deferred),
+        Err(stop) => stopped(actor, &requester, run, stop, deferred),
+    }
+}
+
+impl Run {
+    /// Requests that are left to this run, of those that are posted.
+    #[inline]
+    fn left(&mut self, actor: &Actor<'_>, posted: u32) -> u32 {
+        let burst = if actor.is_daemon() { DAEMON_BURST } else { u32::MAX };
+        *self.left.get_or_insert(posted.min(burst))
+    }
+}
+
+/// In a state in which no request begins those in the queue are flushed, or wait.
+#[cold]
+fn begin_nothing(
+    actor: &Actor<'_>,
+    qp: &Qp,
+    qpn: u32,
+    current: u32,
+    deferred: &mut Deferred,
+) -> NextStep {
+    match current {
+        state::SQD => drained(qp, qpn, deferred),
+        state::SQE | state::ERR => {
+            let Some(_cq) = lock_cq_ahead(actor, qp.send_cq.load(Acquire)) else {
+                return come_back(actor, qpn, deferred);
             };
-            match self.strictly(&requester, limit, deferred) {
-                None => return NextStep::Ends,
-                Some(at_once) => limit = at_once,
-            }
-            Some(held)
-        } else {
-            None
-        };
-        match self.held(&requester, limit, deferred) {
-            None => return NextStep::Ends,
-            Some(at_once) => limit = at_once,
+            flush::send_ring(actor, qp, qpn, deferred);
         }
-        match self.execute(&requester, limit, deferred) {
-            Ok(count) => {
-                if qp.wait.load(Acquire) != 0 {
-                    qp.wait.store(0, Release);
-                }
-                self.end_hold(qp);
-                *left -= count.min(*left);
-                if current == state::SQD {
-                    drained(qp, qpn, deferred);
-                    return NextStep::Ends;
-                }
-                // The daemon comes back for what is beyond its burst.
-                let goes_on = count < posted && (*left > 0 || self.is_daemon());
-                if goes_on { NextStep::GoesOn } else { NextStep::Ends }
-            }
-            Err(RequestError::Busy) => self.come_back(qpn, deferred),
-            // Whoever completes what it waits for comes back.
-            Err(RequestError::Fenced | RequestError::LeftToLink) => NextStep::Ends,
-            Err(RequestError::Failed(error)) => {
-                self.fail(&requester, &error, deferred);
-                NextStep::Ends
-            }
-            Err(stop) => self.wait_or_fail(&requester, stop, deferred),
-        }
+        _ => {}
     }
+    NextStep::Ends
+}
 
-    /// Executes up to `limit` requests from the head on, or has them executed; gives how many.
-    /// Here the ways to peers part.
-    fn execute(
-        &self,
-        requester: &Requester<'a>,
-        limit: u32,
-        deferred: &mut Deferred,
-    ) -> Result<u32, RequestError> {
-        if requester.is_fenced(&requester.wqe(requester.head())) {
-            return Err(RequestError::Fenced);
-        }
-        match Route::load(&requester.qp.route) {
-            // What leads nowhere finds no responder there.
-            Some(Route::Local | Route::Nowhere) => self.execute_locally(requester, limit, deferred),
-            Some(Route::Remote | Route::MulticastLoopback) => {
-                let kind = requester.wqe(requester.head()).opcode;
-                let is_local = matches!(kind, opcode::LOCAL_INV | opcode::BIND_MW);
-                if is_local && requester.in_flight() == 0 {
-                    return self.execute_locally(requester, 1, deferred);
-                }
-                deferred.link_doorbells.push(requester.qpn);
-                Err(RequestError::LeftToLink)
-            }
-            None => Err(RequestError::NoResponse),
-        }
+/// Nothing is left to this run. The daemon comes back for what is beyond its burst.
+#[cold]
+fn end_run(actor: &Actor<'_>, qpn: u32, posted: u32, deferred: &mut Deferred) -> NextStep {
+    if posted > 0 && actor.is_daemon() {
+        deferred.rescheduled.push((qpn, 0));
     }
+    NextStep::Ends
+}
 
-    /// Executes requests between queue pairs of this fabric, with their completions.
-    fn execute_locally(
-        &self,
-        requester: &Requester<'a>,
-        limit: u32,
-        deferred: &mut Deferred,
-    ) -> Result<u32, RequestError> {
-        let wqe = requester.wqe(requester.head());
-        let is_rc = requester.kind == qp_type::RC;
-        let is_connected = is_rc || requester.kind == qp_type::UC;
-        match wqe.opcode {
-            opcode::SEND
-            | opcode::SEND_WITH_IMM
-            | opcode::RDMA_WRITE
-            | opcode::RDMA_WRITE_WITH_IMM
-                if is_connected =>
-            {
-                return self.transfer(requester, limit, deferred);
-            }
-            opcode::SEND_WITH_INV | opcode::RDMA_READ if is_rc => {
-                return self.transfer(requester, limit, deferred);
-            }
-            _ => {}
-        }
-        let is_signaled = requester.is_signaled(wqe.flags);
-        let _credit = is_signaled.then(|| self.reserve_credit(requester.send_cq)).transpose()?;
-        match wqe.opcode {
-            opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
-                self.datagram(requester, &wqe, deferred)?;
-            }
-            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE
-                if is_rc =>
-            {
-                self.atomic(requester, &wqe, deferred)?;
-            }
-            opcode::FLUSH if is_rc => self.flush_memory(requester, &wqe, deferred)?,
-            opcode::LOCAL_INV if is_connected => {
-                self.local_invalidate(requester, &wqe, deferred)?
-            }
-            opcode::BIND_MW if is_connected => self.bind_window(requester, &wqe, deferred)?,
-            _ => return Err(CheckError::malformed(Malformed::Opcode).into()),
-        }
-        Ok(1)
+/// In the current state so many requests were executed, of those that are posted.
+#[inline]
+fn executed(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    run: &mut Run,
+    (current, count, posted): (u32, u32, u32),
+    deferred: &mut Deferred,
+) -> NextStep {
+    let qp = requester.qp;
+    if qp.wait.load(Acquire) != 0 {
+        qp.wait.store(0, Release);
     }
+    schedule::executed(qp);
+    let left = run.left(actor, posted).saturating_sub(count);
+    run.left = Some(left);
+    if current == state::SQD {
+        drained(qp, requester.qpn, deferred);
+        return NextStep::Ends;
+    }
+    // The daemon comes back for what is beyond its burst.
+    let goes_on = count < posted && (left > 0 || actor.is_daemon());
+    if goes_on { NextStep::GoesOn } else { NextStep::Ends }
+}
 
-    /// The request at the head fails, and with it the queue pair.
-    pub(super) fn fail(
-        &self,
-        requester: &Requester<'_>,
-        error: &CheckError,
-        deferred: &mut Deferred,
-    ) {
-        // Completions come in the order of the requests: it is tried again, and fails again, when
-        // those in flight are completed.
-        if requester.in_flight() > 0 {
-            return;
+/// The request at the head is not executed.
+fn stopped(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    run: &mut Run,
+    stop: RequestError,
+    deferred: &mut Deferred,
+) -> NextStep {
+    match stop {
+        RequestError::Busy => come_back(actor, requester.qpn, deferred),
+        // The link, or an answer that completes the other request, has the queue run again.
+        RequestError::Fenced | RequestError::LeftToLink => NextStep::Ends,
+        RequestError::Failed(error) => {
+            requester.fail(actor, &error, deferred);
+            NextStep::Ends
         }
-        self.fail_at(requester, requester.head(), (error.status(), Some(error.cause())), deferred);
+        stop => match wait_or_fail(actor, requester, stop, &mut run.waits, deferred) {
+            Outcome::Retry => NextStep::GoesOn,
+            Outcome::Await => NextStep::Awaits,
+            Outcome::Done => NextStep::Ends,
+        },
     }
+}
 
-    /// The request at an index, before which none is left, fails with a status for a cause, if that
-    /// is known; and with it the queue pair.
-    pub(super) fn fail_at(
-        &self,
-        requester: &Requester<'_>,
-        index: u32,
-        (status, cause): (u32, Option<Cause>),
-        deferred: &mut Deferred,
-    ) {
-        let Requester { qp, qpn, .. } = *requester;
-        set_error(qp, qpn, can_fail, deferred);
-        let (wr_id, cause) = (requester.wqe(index).wr_id, cause.as_ref());
-        requester.trace_executed(self, index, (0, status), None, cause);
-        let retiring = retire(&qp.sq_consumer, &requester.ring, index.wrapping_add(1));
-        let cqe = Cqe::error(wr_id, status, qpn);
-        self.complete_failed(requester.send_cq, &cqe, cause, deferred);
-        drop(retiring);
-        self.flush_send_ring(qp, qpn, deferred);
-        self.flush_receives(qp, qpn, deferred);
+/// The daemon does not get a lock now.
+fn come_back(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) -> NextStep {
+    if actor.is_daemon() {
+        deferred.rescheduled.push((qpn, timing::DAEMON_BUSY_NS));
     }
-
-    /// The daemon does not get a lock now.
-    fn come_back(&self, qpn: u32, deferred: &mut Deferred) -> NextStep {
-        if self.is_daemon() {
-            deferred.rescheduled.push((qpn, timing::DAEMON_BUSY_NS));
-        }
-        NextStep::Ends
-    }
-
-    /// The request at the head cannot be executed now. It fails if that has been so for too long,
-    /// else the daemon will try again.
-    fn wait_or_fail(
-        &self,
-        requester: &Requester<'_>,
-        stop: RequestError,
-        deferred: &mut Deferred,
-    ) -> NextStep {
-        let qp = requester.qp;
-        let (kind, limit, expired) = match stop {
-            RequestError::ReceiverNotReady(timer) => {
-                (WAIT_RNR, timing::rnr_limit_ns(qp, timer), status::RNR_RETRY_EXC_ERR)
-            }
-            RequestError::CqFull(cq) => {
-                (WAIT_CQ_CREDIT, Some(self.cq_full_ns(cq)), status::SUCCESS)
-            }
-            _ => (WAIT_RESPONSE, timing::ack_limit_ns(qp), status::RETRY_EXC_ERR),
-        };
-        let before = qp.wait.load(Acquire);
-        let is_new = before & WAIT_KIND != kind;
-        // Who executes another process's queue is the one that has posted no receive.
-        let is_own = requester.owner.proc == self.me;
-        if is_new && kind == WAIT_RNR && is_own && deferred.waits < MAX_WAITS {
-            deferred.waits += 1;
-            return NextStep::Awaits;
-        }
-        let now = self.env.now_ns();
-        let has_polled = match stop {
-            RequestError::CqFull(cq) => self.has_polled_since(cq, &qp.wait_polled),
-            _ => false,
-        };
-        if is_new || has_polled {
-            let deadline = limit.map_or(u64::MAX, |limit| now.saturating_add(limit));
-            qp.wait_deadline_ns.store(deadline, Release);
-        }
-        let deadline = qp.wait_deadline_ns.load(Acquire);
-        let cause = || {
-            let began = limit.map_or(now, |limit| deadline.saturating_sub(limit));
-            self.what_is_missing(requester, &stop, now.saturating_sub(began))
-        };
-        if is_new && kind == WAIT_RNR {
-            self.count_rnr(qp, 1);
-        }
-        if is_new {
-            self.trace(|env| {
-                let wr_id = requester.wqe(requester.head()).wr_id;
-                let event = Stalled { wr_id, qpn: requester.qpn }.into();
-                env.trace(requester.owner.proc as u32, &event, &cause::encode(Some(&cause())));
-            });
-        }
-        if now >= deadline {
-            if let RequestError::CqFull(cq) = stop {
-                self.allow_overrun(cq);
-                qp.wait.store(0, Release);
-                return NextStep::GoesOn;
-            }
-            self.count_exhausted(qp, expired);
-            self.fail(requester, &CheckError::new(expired, cause()), deferred);
-            return NextStep::Ends;
-        }
-        let attempt = match (is_new, self.is_daemon()) {
-            (true, _) => 0,
-            (false, true) => (before >> WAIT_ATTEMPT).saturating_add(1).min(0xff_ffff),
-            (false, false) => before >> WAIT_ATTEMPT,
-        };
-        qp.wait.store(kind | attempt << WAIT_ATTEMPT, Release);
-        // Once the daemon knows of it, it sees to it that it comes back.
-        if is_new || self.is_daemon() {
-            let wait = timing::retry_after_ns(attempt).min(deadline - now);
-            deferred.rescheduled.push((requester.qpn, wait));
-        }
-        NextStep::Ends
-    }
-
-    /// A request finds no receive of the peer, so many times: each is an RNR NAK.
-    #[cold]
-    fn count_rnr(&self, qp: &Qp, times: u32) {
-        qp.events.count(Event::RnrReceived, times.into());
-        if let Some(peer) = self.local_peer(qp) {
-            peer.events.count(Event::RnrSent, times.into());
-        }
-    }
-
-    /// A request fails after all the retries that it has.
-    #[cold]
-    fn count_exhausted(&self, qp: &Qp, expired: u32) {
-        if expired == status::RNR_RETRY_EXC_ERR {
-            self.count_rnr(qp, qp.rnr_retry.load(Acquire));
-            qp.events.count(Event::RnrRetriesExceeded, 1);
-        } else {
-            qp.events.count(Event::Retried, qp.retry_cnt.load(Acquire).into());
-            qp.events.count(Event::RetriesExceeded, 1);
-        }
-    }
-
-    /// What a request waits for, and for how long it has.
-    #[cold]
-    fn what_is_missing(
-        &self,
-        requester: &Requester<'_>,
-        stop: &RequestError,
-        waited: u64,
-    ) -> Cause {
-        let qp = requester.qp;
-        match *stop {
-            RequestError::ReceiverNotReady(timer) => Cause::ReceiverNotReady {
-                waited,
-                min_rnr_timer: timer,
-                rnr_retry: qp.rnr_retry.load(Acquire),
-            },
-            RequestError::CqFull(cq) => {
-                let is_own = cq == requester.send_cq;
-                Cause::CqFull { side: if is_own { Side::Requester } else { Side::Responder }, cq }
-            }
-            _ => Cause::NoResponse {
-                waited,
-                timeout: qp.timeout.load(Acquire),
-                retry_cnt: qp.retry_cnt.load(Acquire),
-                peer: self.silent_peer(requester),
-            },
-        }
-    }
-
-    /// What is known of a peer that does not answer.
-    fn silent_peer(&self, requester: &Requester<'_>) -> Peer {
-        let qp = requester.qp;
-        match Route::load(&qp.route) {
-            Some(Route::Remote | Route::MulticastLoopback) => return Peer::Remote,
-            Some(Route::Nowhere) => return Peer::NoPath,
-            Some(Route::Local) | None => {}
-        }
-        let qpn = qp.dest_qpn.load(Acquire);
-        let Some(peer) = self.local_peer(qp).filter(|peer| peer.live.load(Acquire) == qpn) else {
-            return Peer::Gone;
-        };
-        let current = peer.state.load(Acquire);
-        if !(state::RTR..=state::SQE).contains(&current) {
-            return Peer::InState { state: QpState(current) };
-        }
-        let dest = peer.dest_qpn.load(Acquire);
-        if dest != requester.qpn {
-            return Peer::NotConnectedToUs { dest_qp: dest };
-        }
-        let own = qp.pkey.load(Acquire);
-        if !peer.takes(own) {
-            return Peer::OtherPartition { own: own as u16, its: peer.pkey.load(Acquire) as u16 };
-        }
-        let (expected, sent) = (peer.rq_psn.load(Acquire), qp.sq_psn.load(Acquire));
-        if requester.kind == qp_type::RC && expected != sent {
-            return Peer::OtherPsn { expected, sent };
-        }
-        Peer::Unreachable
-    }
-
-    /// Waits a moment for the queue pair's peer to post a receive. The caller holds no lock.
-    fn soon_receives(&self, qpn: u32) -> bool {
-        let Some(qp) = self.arena.qp(qpn) else { return false };
-        let Some(peer) = self.local_peer(qp) else { return false };
-        (0..YIELDS).any(|round| {
-            if round > 0 {
-                thread::yield_now();
-            }
-            (0..SPINS).any(|_| {
-                hint::spin_loop();
-                self.may_receive(peer)
-            })
-        })
-    }
+    NextStep::Ends
 }
 
 /// In SQD no more requests begin. Once none is in flight this tells the program, if it wants to
 /// know.
 fn drained(qp: &Qp, qpn: u32, deferred: &mut Deferred) {
-    if qp.sq_in_flight.load(Acquire) == 0
-        && qp.sqd_notify.swap(0, std::sync::atomic::Ordering::AcqRel) != 0
-    {
+    if qp.sq_in_flight.load(Acquire) == 0 && qp.sqd_notify.swap(0, AcqRel) != 0 {
         deferred.raised.push(Async::SqDrained(qpn));
     }
 }

@@ -5,7 +5,7 @@
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 
-/// Reserves up to `wanted` of a queue's credits, and gives how many that nobody else counts on.
+/// Reserves up to `requested` of a queue's credits, and gives how many that nobody else counts on.
 /// There are two ways to find out how many there are: `known` is cheap and may say too little.
 ///
 /// First the reservation, then the look: whose reservation is not among those before has its
@@ -13,18 +13,18 @@ use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 #[inline]
 pub fn reserve(
     reserved: &AtomicU32,
-    wanted: u32,
+    requested: u32,
     known: impl FnOnce() -> u32,
     counted: impl FnOnce() -> u32,
 ) -> u32 {
-    let others = reserved.fetch_add(wanted, AcqRel);
-    let free_of = |credits: u32| credits.saturating_sub(others).min(wanted);
+    let others = reserved.fetch_add(requested, AcqRel);
+    let free_of = |credits: u32| credits.saturating_sub(others).min(requested);
     let mut free = free_of(known());
-    if free < wanted {
+    if free < requested {
         free = free_of(counted());
     }
-    if free < wanted {
-        release(reserved, wanted - free);
+    if free < requested {
+        release(reserved, requested - free);
     }
     free
 }

@@ -4,16 +4,18 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use soft_hca_verbs::cause::{Cause, Malformed};
 
-use crate::arena::{Arena, Guard, Qp, Srq};
+use crate::arena::{Arena, Guard, Mapping, Qp, Srq};
+use crate::engine::actor::Actor;
+use crate::engine::asynchronous::Async;
 use crate::engine::check::CheckError;
-use crate::engine::cursor::{Retiring, retire};
+use crate::engine::cursor::{Retiring, has_receives, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
-use crate::engine::memory::{Owner, Wanted};
+use crate::engine::locking::lock_cq;
+use crate::engine::memory::{KeyedAccess, Owner};
 use crate::engine::receive::Receive;
 use crate::engine::segments::{Region, Segment};
-use crate::engine::wc_status;
-use crate::engine::{Actor, Async};
+use crate::engine::{completion, flush, posted, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
@@ -56,7 +58,7 @@ pub(super) struct FailedReceive {
     pub cause: Option<Cause>,
 }
 
-/// What the responder's completion tells of a message.
+/// A message's completion at the responder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiveCompletion {
     pub wr_id: u64,
@@ -99,10 +101,73 @@ impl ReceiveCompletion {
     }
 }
 
-impl<'a> Actor<'a> {
+/// Whether a receive work request is there, seen without a lock.
+pub(super) fn has_receive(arena: &Mapping, qp: &Qp) -> bool {
+    match qp.srq.load(Acquire).checked_sub(1) {
+        None => has_receives(arena, qp),
+        Some(srq) => arena.srqs.get(srq as usize).is_some_and(|srq| {
+            let consumer = srq.consumer.load(Acquire);
+            arena.ring(&srq.ring).is_some_and(|ring| ring.producer() != consumer & ring.mask())
+        }),
+    }
+}
+
+/// Consumes a receive work request of a shared receive queue, for good; `None` if there is
+/// none.
+fn consume_shared<'a>(
+    actor: &Actor<'a>,
+    index: u32,
+    receive: &mut Receive,
+    deferred: &mut Deferred,
+) -> Option<()> {
+    let srq: &'a Srq = actor.arena.srqs.get(index as usize)?;
+    let _guard = actor.lock(&srq.lock)?;
+    if srq.live.load(Acquire) == 0 {
+        return None;
+    }
+    let ring = actor.arena.ring(&srq.ring)?;
+    let consumer = srq.consumer.load(Acquire) & ring.mask();
+    let posted = ring.distance(consumer, ring.producer());
+    if posted == 0 {
+        return None;
+    }
+    receive.read(&RecvWqe::read(ring.slot(consumer)), srq.max_sge.load(Acquire));
+    drop(retire(&srq.consumer, &ring, consumer.wrapping_add(1)));
+    let limit = srq.limit.load(Acquire);
+    if limit != 0 && posted - 1 < limit {
+        // Once: the limit is to be set anew.
+        srq.limit.store(0, Release);
+        srq.limit_reached.store(1, Release);
+        deferred.raised.push(Async::SrqLimit(index));
+    }
+    Some(())
+}
+
+/// Has the daemon take what a message to this queue pair may need. `None` if somebody else has
+/// one of them.
+pub(super) fn lock_ahead<'a>(actor: &Actor<'a>, qp: &'a Qp) -> Option<[Option<Guard<'a>>; 3]> {
+    if !actor.is_daemon() {
+        return Some([None, None, None]);
+    }
+    let recv = actor.lock(&qp.recv_lock)?;
+    let index = qp.recv_cq.load(Acquire);
+    let recv_cq = lock_cq(actor, index)?;
+    // With the queue's lock taken, nothing more is staged.
+    if !actor.drain_staged(index) {
+        return None;
+    }
+    let srq = qp.srq.load(Acquire).checked_sub(1);
+    let srq = match srq.and_then(|index| actor.arena.srqs.get(index as usize)) {
+        Some(srq) => Some(actor.lock(&srq.lock)?),
+        None => None,
+    };
+    Some([Some(recv), recv_cq, srq])
+}
+
+impl<'a> Responder<'a> {
     /// Locks a queue pair as responder; `None` if it cannot take requests of this type.
-    pub(super) fn responder(&self, qp: &'a Qp, qpn: u32, kind: u32) -> Option<Responder<'a>> {
-        let guard = self.lock(&qp.recv_lock)?;
+    pub(super) fn lock(actor: &Actor<'a>, qp: &'a Qp, qpn: u32, kind: u32) -> Option<Self> {
+        let guard = actor.lock(&qp.recv_lock)?;
         if qp.live.load(Acquire) != qpn
             || qp.qp_type.load(Acquire) != kind
             || !(state::RTR..=state::SQE).contains(&qp.state.load(Acquire))
@@ -111,7 +176,7 @@ impl<'a> Actor<'a> {
         }
         let receives = match qp.srq.load(Acquire).checked_sub(1) {
             Some(srq) => Receives::Shared(srq),
-            None => self.arena.ring(&qp.rq).map_or(Receives::None, |ring| {
+            None => actor.arena.ring(&qp.rq).map_or(Receives::None, |ring| {
                 let first = qp.rq_consumer.load(Acquire) & ring.mask();
                 let mut posted = qp.rq_posted.load(Acquire).min(ring.mask());
                 if posted < MAX_MESSAGES as u32 {
@@ -120,55 +185,9 @@ impl<'a> Actor<'a> {
                 Receives::Own(ring, first, posted)
             }),
         };
-        Some(Responder { qp, owner: Owner::of(qp, qpn), receives, _guard: guard })
+        Some(Self { qp, owner: Owner::of(qp, qpn), receives, _guard: guard })
     }
 
-    /// Whether a receive work request is there, seen without a lock.
-    pub(super) fn may_receive(&self, qp: &Qp) -> bool {
-        match qp.srq.load(Acquire).checked_sub(1) {
-            None => self.has_receives(qp),
-            Some(srq) => self.arena.srqs.get(srq as usize).is_some_and(|srq| {
-                let consumer = srq.consumer.load(Acquire);
-                self.arena
-                    .ring(&srq.ring)
-                    .is_some_and(|ring| ring.producer() != consumer & ring.mask())
-            }),
-        }
-    }
-
-    /// Consumes a receive work request of a shared receive queue, for good; `None` if there is
-    /// none.
-    fn consume_shared(
-        &self,
-        index: u32,
-        receive: &mut Receive,
-        deferred: &mut Deferred,
-    ) -> Option<()> {
-        let srq: &'a Srq = self.arena.srqs.get(index as usize)?;
-        let _guard = self.lock(&srq.lock)?;
-        if srq.live.load(Acquire) == 0 {
-            return None;
-        }
-        let ring = self.arena.ring(&srq.ring)?;
-        let consumer = srq.consumer.load(Acquire) & ring.mask();
-        let posted = ring.distance(consumer, ring.producer());
-        if posted == 0 {
-            return None;
-        }
-        receive.read(&RecvWqe::read(ring.slot(consumer)), srq.max_sge.load(Acquire));
-        drop(retire(&srq.consumer, &ring, consumer.wrapping_add(1)));
-        let limit = srq.limit.load(Acquire);
-        if limit != 0 && posted - 1 < limit {
-            // Once: the limit is to be set anew.
-            srq.limit.store(0, Release);
-            srq.limit_reached.store(1, Release);
-            deferred.raised.push(Async::SrqLimit(index));
-        }
-        Some(())
-    }
-}
-
-impl<'a> Responder<'a> {
     /// Checks whether the queue pair accepts requests that need these rights, bits of [`access`].
     pub(super) fn allow(&self, right: u32) -> Result<(), CheckError> {
         let allowed = self.qp.access.load(Acquire);
@@ -190,8 +209,8 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// Where memory that the peer names is, if the queue pair and the key allow what it wants, one
-    /// of [`access`]. Nobody looks at the key of a message without bytes.
+    /// The location of memory that the peer names, if the queue pair and the key allow the access, one
+    /// of [`access`]. The key of a message without bytes does not count.
     pub(super) fn reach(
         &self,
         arena: &Arena,
@@ -204,10 +223,10 @@ impl<'a> Responder<'a> {
             return Ok((Segment::default(), Region::NONE));
         }
         let RemoteWr { addr, rkey } = remote;
-        self.owner.remote(arena, Wanted { key: rkey, addr, length, access: right })
+        self.owner.remote(arena, KeyedAccess { key: rkey, addr, length, access: right })
     }
 
-    /// Whether the sender is told what becomes of its messages.
+    /// Whether the sender learns the fate of its messages.
     pub(super) fn is_reliable(&self) -> bool {
         self.qp.qp_type.load(Acquire) == qp_type::RC
     }
@@ -249,7 +268,7 @@ impl<'a> Responder<'a> {
         deferred: &mut Deferred,
     ) -> bool {
         if actor.is_traced() {
-            actor.trace_receives(self.qp, self.owner.qpn, Seen::AtMessage);
+            posted::trace_receives(actor, self.qp, self.owner.qpn, Seen::AtMessage);
         }
         match &self.receives {
             Receives::Own(ring, first, posted) if skip < *posted => {
@@ -259,7 +278,7 @@ impl<'a> Responder<'a> {
                 ring.slot(first.wrapping_add(skip + 1)).prefetch();
                 true
             }
-            Receives::Shared(index) => actor.consume_shared(*index, receive, deferred).is_some(),
+            Receives::Shared(index) => consume_shared(actor, *index, receive, deferred).is_some(),
             _ => false,
         }
     }
@@ -270,7 +289,7 @@ impl<'a> Responder<'a> {
         if let Receives::Own(ring, ..) = &self.receives {
             ring.prefetch_consumer();
         }
-        actor.prefetch_completion(self.qp.recv_cq.load(Acquire));
+        completion::prefetch(actor.arena, self.qp.recv_cq.load(Acquire));
     }
 
     /// Gives the first `count` receives of the own queue back to the program; their completions
@@ -294,7 +313,14 @@ impl<'a> Responder<'a> {
         let completions = received.into_iter().map(|received| {
             (received.cqe(self.owner.qpn), received.flags & send_flag::SOLICITED != 0)
         });
-        actor.complete_all(self.qp.recv_cq.load(Acquire), completions, None, retiring, deferred);
+        completion::complete_all(
+            actor,
+            self.qp.recv_cq.load(Acquire),
+            completions,
+            None,
+            retiring,
+            deferred,
+        );
     }
 
     /// Gives a receive work request back to its owner, unused. One of the own queue was never
@@ -333,7 +359,7 @@ impl<'a> Responder<'a> {
     ) {
         let cqe = Cqe::error(*wr_id, *status, self.owner.qpn);
         let cq = self.qp.recv_cq.load(Acquire);
-        actor.complete_failed(cq, &cqe, cause.as_ref(), deferred);
+        completion::complete_failed(actor, cq, &cqe, cause.as_ref(), deferred);
     }
 
     /// The queue pair fails by a request that the peer gets a status for, and that has consumed no
@@ -357,7 +383,7 @@ impl<'a> Responder<'a> {
             let _retiring = self.retire(1);
             self.complete_failed(actor, failed, deferred);
         }
-        actor.flush_receive_ring(self.qp, qpn, deferred);
+        flush::receive_ring(actor, self.qp, qpn, deferred);
         deferred.failed_peers.push(qpn);
     }
 }

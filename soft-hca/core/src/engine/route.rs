@@ -3,8 +3,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::arena::Qp;
-use crate::engine::Actor;
+use crate::arena::{Arena, Qp};
 
 /// Which way leads to a peer. It is decided for a connected queue pair when it gets its address
 /// vector, which is with the change to RTR, for datagrams when an address handle is created, and
@@ -47,12 +46,10 @@ impl Route {
     }
 }
 
-impl<'a> Actor<'a> {
-    /// The queue pair that this one is connected to, if it is one of this fabric.
-    pub(super) fn local_peer(&self, qp: &Qp) -> Option<&'a Qp> {
-        match Route::load(&qp.route)? {
-            Route::Local => self.arena.qp(qp.dest_qpn.load(Acquire)),
-            Route::Remote | Route::MulticastLoopback | Route::Nowhere => None,
-        }
+/// The queue pair that this one is connected to, if it is one of this fabric.
+pub(super) fn local_peer<'a>(arena: &'a Arena, qp: &Qp) -> Option<&'a Qp> {
+    match Route::load(&qp.route)? {
+        Route::Local => arena.qp(qp.dest_qpn.load(Acquire)),
+        Route::Remote | Route::MulticastLoopback | Route::Nowhere => None,
     }
 }

@@ -38,7 +38,7 @@ impl Region {
         self.0
     }
 
-    /// What [`Region::to_word`] has given.
+    /// The region of a word of [`Region::to_word`].
     pub(super) fn from_word(word: u32) -> Self {
         Self(word)
     }
@@ -121,7 +121,7 @@ pub(super) fn window(
     Window { first, count, bytes }
 }
 
-/// Segments of one process, with room for those of two messages at least. Room that is not used
+/// Segments of one process, as many as those of two messages at least. Capacity that is not used
 /// costs nothing: there are two lists for every doorbell.
 #[derive(Debug)]
 pub(super) struct SegmentList {
@@ -145,7 +145,7 @@ impl SegmentList {
     }
 
     /// How many more segments are sure to fit.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn remaining(&self) -> usize {
         self.segments.remaining_capacity()
     }
 
@@ -170,7 +170,7 @@ impl SegmentList {
     }
 
     /// Appends a segment; one that goes on where the last has ended, in the same region, becomes
-    /// part of it. The caller has seen that there is room; without it the list stays as it is.
+    /// part of it. The caller has seen that one more fits; else the list stays as it is.
     pub(super) fn push(&mut self, segment: Segment, region: Region) {
         let Segment { addr, length } = segment;
         if length == 0 {
@@ -258,7 +258,7 @@ mod tests {
         for i in 0..100 {
             push(&mut list, i * 10, 1);
         }
-        assert_eq!((list.room(), list.bytes()), (0, MAX_SEGMENTS as u64));
+        assert_eq!((list.remaining(), list.bytes()), (0, MAX_SEGMENTS as u64));
         push(&mut list, u64::MAX, 5);
         push(&mut list, 3, 5);
         assert_eq!(list.bytes(), MAX_SEGMENTS as u64);

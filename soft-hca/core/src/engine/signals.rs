@@ -8,12 +8,12 @@ use std::ptr;
 pub(super) fn while_blocked<T>(work: impl FnOnce() -> T) -> T {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: fills the set; zeros are a valid one.
+    // SAFETY: the call writes the set, which is as large as it has to be.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: both sets live through the call, which changes nothing but this thread's mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     let done = work();
-    // SAFETY: as above; the set is the one from before.
+    // SAFETY: the set lives through the call, which has been filled with this thread's mask from before.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     done
 }

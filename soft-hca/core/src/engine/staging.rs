@@ -1,5 +1,5 @@
-//! The indices of a ring of staged payloads, and what its two sides agree by: who stages has the
-//! completion queue's lock, who moves has another one, and there is no lock between the two.
+//! The indices of a ring of staged payloads, and what its two sides agree by: the side that
+//! stages has the completion queue's lock, the one that moves another, and no lock is between the two.
 #![allow(unreachable_pub, reason = "the loom models are another crate")]
 
 /// A ring's indices, which are kept masked. Reading one acquires, writing one releases.
@@ -33,7 +33,7 @@ pub fn is_waiting(ring: &impl Indices) -> bool {
 /// Free slots, if there are as many as are needed. `known` are free for sure; only if that is too little
 /// one looks how far the other side is. The caller has the queue's lock.
 #[inline]
-pub fn room(ring: &impl Indices, known: u32, needed: u64) -> Option<u32> {
+pub fn free_slots(ring: &impl Indices, known: u32, needed: u64) -> Option<u32> {
     let is_enough = |free: &u32| needed <= (*free).into();
     let counted = || ring.mask() - ring.slots(ring.consumer(), ring.producer());
     Some(known.min(ring.mask())).filter(is_enough).or_else(|| Some(counted()).filter(is_enough))

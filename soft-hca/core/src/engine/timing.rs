@@ -22,7 +22,7 @@ pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
     Some(tries * ack_timeout_ns(requester.timeout.load(Acquire) as u8)?)
 }
 
-/// How long a request waits for room in a completion queue: time enough for a program that has
+/// How long a request waits for a free entry of a completion queue: time enough for a program that has
 /// much else to do to poll.
 pub(super) const CQ_FULL_NS: u64 = 2_000_000_000;
 

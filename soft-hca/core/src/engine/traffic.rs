@@ -1,5 +1,5 @@
-//! What is counted of a message that is executed within the fabric: the packets that it would be on
-//! a network.
+//! Counters of a message that is executed within the fabric, by the packets that it would be on a
+//! network.
 //!
 //! A request that waits, or is tried again, counts once, when it is executed. Every reliable message
 //! but reads and atomics is acknowledged once.
@@ -27,7 +27,7 @@ const ATOMIC_WRITE_BYTES: u64 = 8;
 pub(super) struct Packets {
     /// `ibv_qp_type`
     pub kind: u32,
-    /// What each has around its payload, without extended headers: see [`Qp::packet_octets`].
+    /// Octets around the payload of each, without extended headers: see [`Qp::packet_octets`].
     pub octets: u32,
     /// Bytes of payload that each has at most: a power of two.
     pub mtu: u32,
@@ -46,8 +46,8 @@ impl Packets {
         Self { kind: qp_type::UD, octets, mtu: Mtu(ah.mtu.load(Acquire)).bytes() }
     }
 
-    /// What a message with an opcode and so many bytes adds, and how many packet sequence numbers it
-    /// takes.
+    /// The share of a message with an opcode and so many bytes, and how many packet sequence numbers
+    /// it takes.
     #[inline]
     pub(super) fn tally(&self, opcode: u32, length: u32) -> (Tally, u32) {
         let whole = length >> self.mtu.trailing_zeros();

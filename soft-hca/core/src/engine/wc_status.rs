@@ -24,7 +24,7 @@
 //! UC and UD go to SQE for errors of the sending side. Where no completion tells a responder why it
 //! has failed, an asynchronous event does ([`refusal_event`]).
 
-use crate::engine::Async;
+use crate::engine::asynchronous::Async;
 use crate::uapi::verbs::status;
 
 /// Local memory of a work request may not be used so.
@@ -60,8 +60,8 @@ pub(super) const REMOTE_REFUSES: u32 = status::REM_INV_REQ_ERR;
 /// The longest message (IBTA 9.7.7).
 pub(super) const MAX_MESSAGE: u64 = 1 << 31;
 
-/// What the program of a responder is told that has refused a request with a status, and has no
-/// receive that could tell: IBTA 9.9.3.1.3, C9-222.1.1, and 11.6.3.1.
+/// The event for the program of a responder that has refused a request with a status, and has no
+/// receive that could say so: IBTA 9.9.3.1.3, C9-222.1.1, and 11.6.3.1.
 pub(super) fn refusal_event(status: u32, qpn: u32) -> Option<Async> {
     match status {
         REMOTE_MEMORY => Some(Async::QpAccess(qpn)),

@@ -14,7 +14,7 @@ use soft_hca_roce::wire::opcode::Service;
 use soft_hca_roce::wire::packet::{Headers, MAX_BYTES, PORT, Packet};
 
 use crate::arena::Mapping;
-use crate::arena::port_counters::{Counters, Drop, octets};
+use crate::arena::port_counters::{Counters, DropReason, octets};
 use crate::engine::{Actor, trace_packet};
 use crate::port::outbox::Outbox;
 use crate::port::path::Path;
@@ -142,7 +142,7 @@ impl<T: Tap> Port<T> {
         let mut payloads = ArrayVec::<&mut [u8], RUN>::new();
         for (headers, payload) in packets.take(RUN) {
             let Ok(layout) = headers.build(payload, room) else {
-                self.counters().count(Drop::Unsendable);
+                self.counters().count(DropReason::Unsendable);
                 return Some(Ok(()));
             };
             let (packet, rest) = room.split_at_mut(layout.length);
@@ -194,7 +194,7 @@ impl<T: Tap> Port<T> {
             Err(error) => {
                 let (to, bytes) = (path.peer, packet.len());
                 tracing::debug!(%to, bytes, "a packet cannot be sent: {error}");
-                self.counters().count(Drop::Unsendable);
+                self.counters().count(DropReason::Unsendable);
             }
         }
         true
@@ -234,7 +234,7 @@ impl<T: Tap> Port<T> {
     }
 
     /// Counts a packet that is dropped.
-    pub fn count_drop(&self, from: IpAddr, reason: Drop) {
+    pub fn count_drop(&self, from: IpAddr, reason: DropReason) {
         self.counters().count(reason);
         tracing::debug!(%from, ?reason, "a packet is dropped");
     }
@@ -268,24 +268,24 @@ impl<T: Tap> Port<T> {
     fn leave(&self, socket: &Socket, outbox: &mut Outbox) {
         let count = |to, packets, octets| self.counters().count_sent(to, packets, octets);
         let refused = outbox.flush(socket, count);
-        (0..refused).for_each(|_| self.counters().count(Drop::Unsendable));
+        (0..refused).for_each(|_| self.counters().count(DropReason::Unsendable));
     }
 }
 
 /// Checks a datagram that has come to an own address: the ICRC, with the addresses that it really
 /// has, and whether it is a packet.
-fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Arrived<'p>, Drop> {
+fn check<'p>(own: IpAddr, datagram: &Datagram, bytes: &'p [u8]) -> Result<Arrived<'p>, DropReason> {
     let from = datagram.from.ip().to_canonical();
-    let bytes = bytes.get(..datagram.length).ok_or(Drop::Malformed)?;
-    let addresses = Addresses::new(from, own).ok_or(Drop::Malformed)?;
+    let bytes = bytes.get(..datagram.length).ok_or(DropReason::Malformed)?;
+    let addresses = Addresses::new(from, own).ok_or(DropReason::Malformed)?;
     let flow = Flow { addresses, source_port: datagram.from.port(), destination_port: PORT };
-    let packet = Packet::parse(bytes).map_err(|_| Drop::Malformed)?;
-    let (id, dont_fragment) = match icrc::check(&flow, bytes).ok_or(Drop::Icrc)? {
+    let packet = Packet::parse(bytes).map_err(|_| DropReason::Malformed)?;
+    let (id, dont_fragment) = match icrc::check(&flow, bytes).ok_or(DropReason::Icrc)? {
         Right::V4 { id, dont_fragment } => (id, dont_fragment),
         Right::V6 => (0, true),
     };
     if !pkeys_match(packet.headers.pkey, DEFAULT_PKEY) {
-        return Err(Drop::Partition);
+        return Err(DropReason::Partition);
     }
     let ip = IpHeader {
         traffic_class: datagram.traffic_class,
@@ -376,23 +376,23 @@ pub(super) mod tests {
         let mut damaged = good.clone();
         damaged[10] ^= 0x55;
         damaged[15] ^= 0xaa;
-        assert_eq!(reason(own, &datagram, &damaged), Some(Drop::Icrc));
+        assert_eq!(reason(own, &datagram, &damaged), Some(DropReason::Icrc));
         // Not from where it says, or not for this address.
         let spoofed = Datagram { from: "192.0.2.3:49152".parse().unwrap(), ..datagram };
-        assert_eq!(reason(own, &spoofed, &good), Some(Drop::Icrc));
+        assert_eq!(reason(own, &spoofed, &good), Some(DropReason::Icrc));
         let other = "192.0.2.9".parse().unwrap();
-        assert_eq!(reason(other, &datagram, &good), Some(Drop::Icrc));
+        assert_eq!(reason(other, &datagram, &good), Some(DropReason::Icrc));
         let mixed = "2001:db8::1".parse().unwrap();
-        assert_eq!(reason(mixed, &datagram, &good), Some(Drop::Malformed));
+        assert_eq!(reason(mixed, &datagram, &good), Some(DropReason::Malformed));
         // Longer than the buffer, or no packet at all.
         let long = Datagram { length: good.len() + 1, ..datagram };
-        assert_eq!(reason(own, &long, &good), Some(Drop::Malformed));
+        assert_eq!(reason(own, &long, &good), Some(DropReason::Malformed));
         for length in 0..good.len() {
             let short = Datagram { length, ..datagram };
-            assert_eq!(reason(own, &short, &good), Some(Drop::Malformed), "{length}");
+            assert_eq!(reason(own, &short, &good), Some(DropReason::Malformed), "{length}");
         }
         let (datagram, foreign) = sent(from, own, 0x7ffe);
-        assert_eq!(reason(own, &datagram, &foreign), Some(Drop::Partition));
+        assert_eq!(reason(own, &datagram, &foreign), Some(DropReason::Partition));
         let (datagram, limited) = sent(from, own, 0x7fff);
         assert!(check(own, &datagram, &limited).is_ok());
     }
@@ -451,7 +451,7 @@ pub(super) mod tests {
         // Too long for what the operation is: nothing is sent.
         let long = port.send(&path, &headers(0), 5000, |_| Ok::<(), ()>(()));
         assert_eq!(long, Some(Ok(())));
-        assert_eq!(arena.port_counters.dropped(Drop::Unsendable), 1);
+        assert_eq!(arena.port_counters.dropped(DropReason::Unsendable), 1);
         assert!(port.flush() && port.sockets[1].receive(&mut inbox).is_err());
     }
 }

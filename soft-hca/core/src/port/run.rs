@@ -13,7 +13,7 @@ use super::kept::Scratch;
 use super::packets::{Arrived, NoTap, Port, RUN, goes_with, trace_arrived};
 use super::queue_pair::QueuePair;
 use super::socket::{Inbox, Socket};
-use crate::arena::port_counters::Drop;
+use crate::arena::port_counters::DropReason;
 use crate::arena::share::runner;
 use crate::arena::{Mapping, SHARE_QPS, Share};
 use crate::deadlines::Deadlines;
@@ -282,7 +282,7 @@ impl Running {
         let Some(first) = run.first() else { return };
         let qpn = first.packet.headers.dest_qpn;
         let packets: ArrayVec<_, RUN> = run.iter().map(|arrived| arrived.packet).collect();
-        let mut refused = Some(Drop::QueuePair);
+        let mut refused = Some(DropReason::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
         let receive = |share: &mut Self, queue_pair: &mut QueuePair| {
@@ -290,7 +290,7 @@ impl Running {
             if !queue_pair.has(first.packet.headers.service) {
                 return;
             }
-            refused = (ends != Some(first.path)).then_some(Drop::Address);
+            refused = (ends != Some(first.path)).then_some(DropReason::Address);
             if refused.is_none() {
                 trace_arrived(actor, run, ends);
                 queue_pair.receive(*actor, now, &packets, &share.port);
@@ -430,7 +430,7 @@ mod tests {
         let before = version();
         let somebodys = arena.shares[OTHER].lock.lock(SOMEBODY, || {});
         send(of_other, path);
-        poll_until(&|| arena.port_counters.dropped(Drop::QueuePair) == 1);
+        poll_until(&|| arena.port_counters.dropped(DropReason::QueuePair) == 1);
         assert_eq!(version(), before);
         drop(somebodys);
         send(of_other, path);

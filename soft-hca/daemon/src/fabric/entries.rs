@@ -181,7 +181,7 @@ impl Fabric {
         {
             let _guards = (self.lock(&qp.send_lock)?, self.lock(&qp.recv_lock)?);
             // What has arrived is in the program's memory, which is then its own again.
-            ensure(self.actor().settle(qp.recv_cq.load(Acquire)), Errno::ERESTART)?;
+            ensure(self.actor().drain_staged(qp.recv_cq.load(Acquire)), Errno::ERESTART)?;
             qp.live.store(0, Release);
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use arrayvec::ArrayVec;
 use soft_hca_core::arena::Mapping;
-use soft_hca_core::arena::port_counters::Drop as Reason;
+use soft_hca_core::arena::port_counters::DropReason;
 use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, RemoteDatagram};
 use soft_hca_core::port::packets::Tap as _;
 use soft_hca_core::port::packets::{Arrived, RUN, goes_with, trace_arrived};
@@ -526,7 +526,7 @@ impl Link {
     }
 
     /// Packets of one service for one queue pair; of datagrams one.
-    fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), Reason> {
+    fn arrived(&mut self, run: &[Arrived<'_>]) -> Result<(), DropReason> {
         let Some(Arrived { path: (own, from), ip: header, packet }) = run.first() else {
             return Ok(());
         };
@@ -535,16 +535,16 @@ impl Link {
         let is_own = || self.env.port.sockets.iter().any(|socket| socket.address == *from);
         let is_echo = || is_own() && !self.env.shared.is_always;
         if own.is_multicast() && is_echo() {
-            return Err(Reason::Address);
+            return Err(DropReason::Address);
         }
         if own.is_multicast() != (qpn == MULTICAST_QPN) {
-            return Err(Reason::QueuePair);
+            return Err(DropReason::QueuePair);
         }
         match (headers.service, headers.operation) {
             (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
-                let mad = packet.payload.try_into().map_err(|_| Reason::Malformed)?;
+                let mad = packet.payload.try_into().map_err(|_| DropReason::Malformed)?;
                 if deth.qkey != GSI_QKEY {
-                    return Err(Reason::QueuePair);
+                    return Err(DropReason::QueuePair);
                 }
                 self.receive_of_away();
                 self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
@@ -563,7 +563,7 @@ impl Link {
                     immediate,
                     headers.solicited,
                 );
-                if is_taken { Ok(()) } else { Err(Reason::QueuePair) }
+                if is_taken { Ok(()) } else { Err(DropReason::QueuePair) }
             }
             (service, _) => {
                 if !self.qps.contains_key(&qpn) {
@@ -571,9 +571,9 @@ impl Link {
                     self.take_orders();
                 }
                 let queue_pair = self.qps.get(&qpn).filter(|queue_pair| queue_pair.has(service));
-                let queue_pair = queue_pair.ok_or(Reason::QueuePair)?;
+                let queue_pair = queue_pair.ok_or(DropReason::QueuePair)?;
                 if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
-                    return Err(Reason::Address);
+                    return Err(DropReason::Address);
                 }
                 let packets: ArrayVec<_, RUN> =
                     run.iter().take(RUN).map(|arrived| arrived.packet).collect();

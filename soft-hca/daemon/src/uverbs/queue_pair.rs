@@ -378,7 +378,7 @@ fn change_state(cx: &mut Context<'_>, index: usize, from: u32, to: u32) -> Resul
     let qp = &fabric.arena.qps[index];
     let qpn = qp.live.load(Acquire);
     if matches!(to, state::ERR | state::RESET) {
-        fabric.actor().release_held(qpn);
+        fabric.actor().release_delayed(qpn);
     }
     match to {
         state::ERR if !fabric.actor().enter_error(qpn) => return Err(Errno::ERESTART),
@@ -422,7 +422,7 @@ pub(super) fn destroy_qp(
     let index = cx.file.handles.index(handle, Kind::Qp)?;
     let is_member = cx.fabric.members_of(index).next().is_some();
     ensure(!is_member, Errno::EBUSY.because(Refusal::QpInUse))?;
-    cx.fabric.actor().release_held(cx.fabric.arena.qps[index].live.load(Acquire));
+    cx.fabric.actor().release_delayed(cx.fabric.arena.qps[index].live.load(Acquire));
     cx.fabric.release_qp(index)?;
     cx.file.handles.remove(handle);
     let reported = cx.file.forget_async(handle);

@@ -13,7 +13,7 @@ const SLOT: usize = u64::BITS as usize - 1;
 
 /// The phases of a request, in the lowest bits of its word (`engine::bounce_phase`).
 const PHASE: u32 = 3;
-const ASKED: u32 = 1;
+const REQUESTED: u32 = 1;
 const DONE: u32 = 3;
 
 /// The direction: from memory to the bounce buffer, or from there to memory.
@@ -114,9 +114,9 @@ impl Forger<'_> {
         slot.segments[0].addr.store(addr, Release);
         slot.segments[0].length.store(length, Release);
         let word = slot.phase.load(Acquire).wrapping_add(PHASE + 1) & !PHASE;
-        slot.phase.store(word | ASKED, SeqCst);
+        slot.phase.store(word | REQUESTED, SeqCst);
         let entry = &arena.procs[helper];
-        entry.asked.fetch_or(1 << SLOT, AcqRel);
+        entry.requested.fetch_or(1 << SLOT, AcqRel);
         let is_done = || {
             // The helper's sleep ends with a change of the word, or with a wake-up that comes after one.
             entry.doorbell.fetch_add(1, AcqRel);

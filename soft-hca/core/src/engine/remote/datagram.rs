@@ -3,39 +3,13 @@
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
 
 use crate::arena::Tally;
-use crate::engine::datagram::{Datagram, Delivery};
+use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
+use crate::engine::delivery::{Datagram, Delivery, deliver, deliver_to_group};
 use crate::engine::responder::ReceiveCompletion;
 use crate::engine::segments::{Region, SegmentList};
-use crate::engine::{Actor, process_memory};
+use crate::engine::{effects, process_memory};
 use crate::uapi::verbs::{network_type, opcode, send_flag};
-
-/// A datagram for another host.
-#[derive(Debug)]
-pub struct RemoteDatagram<'d> {
-    /// The sender's GID.
-    pub sgid: [u8; 16],
-    /// The receiver's GID.
-    pub dgid: [u8; 16],
-    /// Of the address handle.
-    pub traffic_class: u8,
-    /// Of the address handle, if it is for a group. What is for one host has the system's.
-    pub hop_limit: Option<u8>,
-    /// The receiver's queue pair.
-    pub dest_qpn: u32,
-    /// The key that it has to have.
-    pub qkey: u32,
-    /// The sender's queue pair.
-    pub source_qpn: u32,
-    /// Its packet's number.
-    pub psn: u32,
-    /// Immediate data.
-    pub immediate: Option<[u8; 4]>,
-    /// The receiver is to have an event.
-    pub solicited: bool,
-    /// Its bytes.
-    pub payload: &'d [u8],
-}
 
 /// Whom a datagram of another host is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +52,14 @@ impl Actor<'_> {
         let mut deferred = Deferred::default();
         let is_taken = match receiver {
             DatagramReceiver::QueuePair(qpn) => {
-                let delivery = self.deliver(qpn, &datagram, &mut deferred);
+                let delivery = deliver(self, qpn, &datagram, &mut deferred);
                 matches!(delivery, Ok(Delivery::Received(_)))
             }
             DatagramReceiver::Group(group) => {
-                self.deliver_to_group(&group, &datagram, &mut deferred) == Ok(true)
+                deliver_to_group(self, &group, &datagram, &mut deferred) == Ok(true)
             }
         };
-        self.run_deferred(&mut deferred);
+        effects::carry_out(self, &mut deferred);
         is_taken
     }
 }

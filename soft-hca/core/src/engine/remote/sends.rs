@@ -12,15 +12,19 @@ use soft_hca_verbs::WcStatus;
 use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole, Peer};
 
 use super::{read_only, writable};
-use crate::arena::Qp;
-use crate::engine::atomic::{WORD, check_result_room};
+use crate::arena::{Mapping, Qp};
+use crate::engine::actor::Actor;
+use crate::engine::atomic::{WORD, check_result_capacity};
 use crate::engine::check::CheckError;
-use crate::engine::credit::CreditWait;
+use crate::engine::credit::{CreditWait, reserve_or_wait};
+use crate::engine::cursor::send_ring;
 use crate::engine::deferred::Deferred;
+use crate::engine::locking::lock_cq_ahead;
 use crate::engine::memory::SCATTER;
-use crate::engine::request::{RequestError, Requester};
+use crate::engine::request::Requester;
+use crate::engine::request_error::RequestError;
 use crate::engine::segments::{Memory, SegmentList, length};
-use crate::engine::{Actor, wc_status};
+use crate::engine::{effects, posted, wc_status};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr, SendWqe};
 use crate::uapi::verbs::{WrOpcode, opcode, qp_type, send_flag, state, status};
 
@@ -31,7 +35,7 @@ fn remote(wr: RemoteWr) -> Remote {
     Remote { address: wr.addr, rkey: wr.rkey }
 }
 
-/// What a request asks of the peer; `None` if it is for no peer.
+/// The operation that the peer is to do for a request; `None` if it is for no peer.
 fn opcode_of(wqe: &SendWqe<'_>, kind: u32) -> Option<Opcode> {
     let is_rc = kind == qp_type::RC;
     let immediate = wqe.imm.to_ne_bytes();
@@ -83,7 +87,7 @@ fn status_for(error: &CheckError) -> Status {
     }
 }
 
-/// What a connected queue pair keeps between two steps of the requests that it sends.
+/// State of a connected queue pair between two steps of the requests that it sends.
 #[derive(Debug, Default)]
 pub struct Sending {
     /// A completion waits for a credit of its queue.
@@ -92,200 +96,202 @@ pub struct Sending {
     failed: Option<(u64, CheckError)>,
 }
 
-impl<'a> Actor<'a> {
-    /// The requester of a queue pair that is up, whose lock the caller has.
-    fn up(&self, qp: &'a Qp, qpn: u32) -> Option<Requester<'a>> {
-        let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
-        let ring = self.send_ring(qp).filter(|_| is_up && qp.live.load(Acquire) == qpn)?;
-        Some(Requester::new(qp, qpn, ring))
-    }
+/// The requester of a queue pair that is up, whose lock the caller has.
+fn up<'a>(arena: &'a Mapping, qp: &'a Qp, qpn: u32) -> Option<Requester<'a>> {
+    let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+    let ring = send_ring(arena, qp).filter(|_| is_up && qp.live.load(Acquire) == qpn)?;
+    Some(Requester::new(qp, qpn, ring))
+}
 
-    /// The next request of a connected queue pair that is for its peer.
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`] if somebody else has a lock.
-    pub fn next_request(&self, qpn: u32) -> NextRequest {
-        let Some(qp) = self.arena.qp(qpn) else { return Ok(None) };
-        let mut deferred = Deferred::default();
-        let next = {
-            let Some(_guard) = self.lock(&qp.send_lock) else { return Err(Busy) };
-            match self.up(qp, qpn) {
-                Some(requester) => self.begin_next(&requester, &mut deferred),
-                None => Ok(None),
+/// The next request of a connected queue pair that is for its peer.
+///
+/// # Errors
+///
+/// [`Busy`] if somebody else has a lock.
+fn next_request(actor: &Actor<'_>, qpn: u32) -> NextRequest {
+    let Some(qp) = actor.arena.qp(qpn) else { return Ok(None) };
+    let mut deferred = Deferred::default();
+    let next = {
+        let Some(_guard) = actor.lock(&qp.send_lock) else { return Err(Busy) };
+        match up(actor.arena, qp, qpn) {
+            Some(requester) => begin_next(actor, &requester, &mut deferred),
+            None => Ok(None),
+        }
+    };
+    effects::carry_out(actor, &mut deferred);
+    next
+}
+
+fn begin_next<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    deferred: &mut Deferred,
+) -> NextRequest {
+    let head = requester.head();
+    let posted = requester.ring.distance(head, requester.ring.producer());
+    if posted == 0 || requester.qp.state.load(Acquire) != state::RTS {
+        return Ok(None);
+    }
+    if actor.is_traced() {
+        posted::trace_sends(actor, requester.qp, requester.qpn);
+    }
+    let wqe = requester.wqe(head);
+    if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
+        // These are executed where the queue is run, when nothing is in flight.
+        if requester.in_flight() == 0 {
+            deferred.rescheduled.push((requester.qpn, 0));
+        }
+        return Ok(None);
+    }
+    match begin(actor, requester, &wqe) {
+        Ok((opcode, length)) => {
+            let in_flight = requester.qp.sq_in_flight.load(Acquire);
+            requester.qp.sq_in_flight.store(in_flight + 1, Release);
+            Ok(Some(RemoteRequest {
+                id: u64::from(head & requester.ring.mask()),
+                opcode,
+                length,
+                solicited: wqe.flags & send_flag::SOLICITED != 0,
+                fence: wqe.flags & send_flag::FENCE != 0,
+            }))
+        }
+        Err(error) if requester.in_flight() == 0 => {
+            let Some(_cq) = lock_cq_ahead(actor, requester.send_cq) else { return Err(Busy) };
+            requester.fail(actor, &error, deferred);
+            Ok(None)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Checks a request that is about to be sent; gives what it asks of the peer, and its length.
+fn begin<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    wqe: &SendWqe<'a>,
+) -> Result<(Opcode, u32), CheckError> {
+    let opcode = opcode_of(wqe, requester.kind);
+    let opcode = opcode.ok_or_else(|| CheckError::malformed(Malformed::Opcode))?;
+    if WrOpcode(wqe.opcode).has_response() {
+        requester.check_read_depth()?;
+    }
+    let mut list = SegmentList::new();
+    let length = match opcode {
+        Opcode::Read(_) => requester.gather(actor, wqe, SCATTER, &mut list)?,
+        Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
+            check_result_capacity(requester.gather(actor, wqe, SCATTER, &mut list)?)?;
+            WORD
+        }
+        Opcode::AtomicWrite(_) => WORD,
+        Opcode::Flush(..) => wqe.length(),
+        _ => requester.payload(actor, wqe, &mut list)?.1,
+    };
+    Ok((opcode, length))
+}
+
+/// Does something with a request in flight, whose queue pair is locked. [`Failure::Busy`] also
+/// when the queue pair has left its state.
+fn with_request<'a>(
+    actor: &Actor<'a>,
+    qpn: u32,
+    id: u64,
+    sending: &mut Sending,
+    work: impl FnOnce(&Requester<'a>, &SendWqe<'a>) -> Result<(), RequestError>,
+) -> Result<(), Failure> {
+    let qp = actor.arena.qp(qpn).ok_or(Failure::Busy)?;
+    let _guard = actor.lock(&qp.send_lock).ok_or(Failure::Busy)?;
+    let requester = up(actor.arena, qp, qpn).ok_or(Failure::Busy)?;
+    work(&requester, &requester.wqe(id as u32)).map_err(|error| match error {
+        RequestError::Failed(error) => {
+            let status = status_for(&error);
+            sending.failed = Some((id, error));
+            Failure::Failed(status)
+        }
+        _ => Failure::Busy,
+    })
+}
+
+/// Copies bytes of a request into `out`, one part behind the other.
+fn copy_payload<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    wqe: &SendWqe<'a>,
+    offset: u32,
+    out: &mut [&mut [u8]],
+) -> Result<(), RequestError> {
+    if wqe.opcode == opcode::ATOMIC_WRITE {
+        let bytes = wqe.atomic_write_data().to_ne_bytes();
+        return match out {
+            [out] if out.len() == bytes.len() => {
+                out.copy_from_slice(&bytes);
+                Ok(())
             }
+            _ => Err(CheckError::malformed(Malformed::Unknown).into()),
         };
-        self.run_deferred(&mut deferred);
-        next
     }
+    let mut list = SegmentList::new();
+    let (location, _) = requester.payload(actor, wqe, &mut list)?;
+    let ours = writable(out);
+    let piece = piece(&list, offset, length(&ours))?;
+    let from = piece.of_process(requester.proc_of(location, actor.me));
+    let ours = Memory::unregistered(actor.me, &ours);
+    let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
+    actor.copy(from, ours).map_err(unmoved)
+}
 
-    fn begin_next(&self, requester: &Requester<'a>, deferred: &mut Deferred) -> NextRequest {
-        let head = requester.head();
-        let posted = requester.ring.distance(head, requester.ring.producer());
-        if posted == 0 || requester.qp.state.load(Acquire) != state::RTS {
-            return Ok(None);
-        }
-        if self.is_traced() {
-            self.trace_sends(requester.qp, requester.qpn);
-        }
-        let wqe = requester.wqe(head);
-        if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
-            // Whoever runs the queue does these, when nothing is in flight.
-            if requester.in_flight() == 0 {
-                deferred.rescheduled.push((requester.qpn, 0));
-            }
-            return Ok(None);
-        }
-        match self.begin(requester, &wqe) {
-            Ok((opcode, length)) => {
-                let in_flight = requester.qp.sq_in_flight.load(Acquire);
-                requester.qp.sq_in_flight.store(in_flight + 1, Release);
-                Ok(Some(RemoteRequest {
-                    id: u64::from(head & requester.ring.mask()),
-                    opcode,
-                    length,
-                    solicited: wqe.flags & send_flag::SOLICITED != 0,
-                    fence: wqe.flags & send_flag::FENCE != 0,
-                }))
-            }
-            Err(error) if requester.in_flight() == 0 => {
-                let Some(_cq) = self.hold_cq(requester.send_cq) else { return Err(Busy) };
-                self.fail(requester, &error, deferred);
-                Ok(None)
-            }
-            Err(_) => Ok(None),
-        }
-    }
+/// Copies what the peer has answered to where a request wants it.
+fn copy_answer<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    wqe: &SendWqe<'a>,
+    offset: u32,
+    parts: &[&[u8]],
+) -> Result<(), RequestError> {
+    let mut list = SegmentList::new();
+    requester.gather(actor, wqe, SCATTER, &mut list)?;
+    let ours = read_only(parts);
+    let piece = piece(&list, offset, length(&ours))?;
+    let to = piece.of_process(requester.owner.proc);
+    let ours = Memory::unregistered(actor.me, &ours);
+    let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
+    actor.copy(ours, to).map_err(unmoved)
+}
 
-    /// Checks a request that is about to be sent; gives what it asks of the peer, and its length.
-    fn begin(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'a>,
-    ) -> Result<(Opcode, u32), CheckError> {
-        let opcode = opcode_of(wqe, requester.kind);
-        let opcode = opcode.ok_or_else(|| CheckError::malformed(Malformed::Opcode))?;
-        if WrOpcode(wqe.opcode).has_response() {
-            requester.check_read_depth()?;
-        }
-        let mut list = SegmentList::new();
-        let length = match opcode {
-            Opcode::Read(_) => requester.gather(self, wqe, SCATTER, &mut list)?,
-            Opcode::CompareSwap { .. } | Opcode::FetchAdd { .. } => {
-                check_result_room(requester.gather(self, wqe, SCATTER, &mut list)?)?;
-                WORD
-            }
-            Opcode::AtomicWrite(_) => WORD,
-            Opcode::Flush(..) => wqe.length(),
-            _ => requester.payload(self, wqe, &mut list)?.1,
+/// The oldest request in flight has ended. False if a lock or a credit for its completion
+/// is missing.
+fn end_oldest(actor: &Actor<'_>, qpn: u32, id: u64, ended: Status, sending: &mut Sending) -> bool {
+    let Some(qp) = actor.arena.qp(qpn) else { return true };
+    let mut deferred = Deferred::default();
+    {
+        let Some(_guard) = actor.lock(&qp.send_lock) else { return false };
+        let Some(requester) =
+            up(actor.arena, qp, qpn).filter(|requester| requester.in_flight() > 0)
+        else {
+            return true;
         };
-        Ok((opcode, length))
-    }
-
-    /// Does something with a request in flight, whose queue pair is locked. [`Failure::Busy`] also
-    /// when the queue pair has left its state.
-    fn with_request(
-        &self,
-        qpn: u32,
-        id: u64,
-        sending: &mut Sending,
-        work: impl FnOnce(&Requester<'a>, &SendWqe<'a>) -> Result<(), RequestError>,
-    ) -> Result<(), Failure> {
-        let qp = self.arena.qp(qpn).ok_or(Failure::Busy)?;
-        let _guard = self.lock(&qp.send_lock).ok_or(Failure::Busy)?;
-        let requester = self.up(qp, qpn).ok_or(Failure::Busy)?;
-        work(&requester, &requester.wqe(id as u32)).map_err(|error| match error {
-            RequestError::Failed(error) => {
-                let status = status_for(&error);
-                sending.failed = Some((id, error));
-                Failure::Failed(status)
+        let Some(_cq) = lock_cq_ahead(actor, requester.send_cq) else { return false };
+        match status_of(ended) {
+            status::SUCCESS => {
+                let _credit = if requester.is_signaled(requester.wqe(requester.oldest()).flags) {
+                    match reserve_or_wait(actor, requester.send_cq, &mut sending.full) {
+                        None => return false,
+                        credit => credit,
+                    }
+                } else {
+                    None
+                };
+                requester.complete_in_flight(actor, 1, &mut deferred);
             }
-            _ => Failure::Busy,
-        })
-    }
-
-    /// Copies bytes of a request into `out`, one part behind the other.
-    fn copy_payload(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'a>,
-        offset: u32,
-        out: &mut [&mut [u8]],
-    ) -> Result<(), RequestError> {
-        if wqe.opcode == opcode::ATOMIC_WRITE {
-            let bytes = wqe.atomic_write_data().to_ne_bytes();
-            return match out {
-                [out] if out.len() == bytes.len() => {
-                    out.copy_from_slice(&bytes);
-                    Ok(())
-                }
-                _ => Err(CheckError::malformed(Malformed::Unknown).into()),
-            };
-        }
-        let mut list = SegmentList::new();
-        let (place, _) = requester.payload(self, wqe, &mut list)?;
-        let ours = writable(out);
-        let piece = piece(&list, offset, length(&ours))?;
-        let from = piece.of_process(requester.proc_of(place, self.me));
-        let ours = Memory::unregistered(self.me, &ours);
-        let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
-        self.copier.copy(self.arena, self.me, from, ours).map_err(unmoved)
-    }
-
-    /// Copies what the peer has answered to where a request wants it.
-    fn copy_answer(
-        &self,
-        requester: &Requester<'a>,
-        wqe: &SendWqe<'a>,
-        offset: u32,
-        parts: &[&[u8]],
-    ) -> Result<(), RequestError> {
-        let mut list = SegmentList::new();
-        requester.gather(self, wqe, SCATTER, &mut list)?;
-        let ours = read_only(parts);
-        let piece = piece(&list, offset, length(&ours))?;
-        let to = piece.of_process(requester.owner.proc);
-        let ours = Memory::unregistered(self.me, &ours);
-        let unmoved = |fault| RequestError::unmoved(fault, MemoryRole::Local);
-        self.copier.copy(self.arena, self.me, ours, to).map_err(unmoved)
-    }
-
-    /// The oldest request in flight has ended. False if a lock or a credit for its completion
-    /// is missing.
-    fn end_oldest(&self, qpn: u32, id: u64, ended: Status, sending: &mut Sending) -> bool {
-        let Some(qp) = self.arena.qp(qpn) else { return true };
-        let mut deferred = Deferred::default();
-        {
-            let Some(_guard) = self.lock(&qp.send_lock) else { return false };
-            let Some(requester) = self.up(qp, qpn).filter(|requester| requester.in_flight() > 0)
-            else {
-                return true;
-            };
-            let Some(_cq) = self.hold_cq(requester.send_cq) else { return false };
-            match status_of(ended) {
-                status::SUCCESS => {
-                    let _credit = if requester.is_signaled(requester.wqe(requester.oldest()).flags)
-                    {
-                        match self.reserve_or_wait(requester.send_cq, &mut sending.full) {
-                            None => return false,
-                            credit => credit,
-                        }
-                    } else {
-                        None
-                    };
-                    requester.complete_in_flight(self, 1, &mut deferred);
-                }
-                failed => {
-                    let ours = sending.failed.take().filter(|(failed, _)| *failed == id);
-                    let cause = why_ended(requester.qp, failed, ours.map(|(_, error)| error));
-                    let oldest = requester.oldest();
-                    self.fail_at(&requester, oldest, (failed, cause), &mut deferred);
-                }
+            failed => {
+                let ours = sending.failed.take().filter(|(failed, _)| *failed == id);
+                let cause = why_ended(requester.qp, failed, ours.map(|(_, error)| error));
+                let oldest = requester.oldest();
+                requester.fail_at(actor, oldest, (failed, cause), &mut deferred);
             }
         }
-        self.run_deferred(&mut deferred);
-        true
     }
+    effects::carry_out(actor, &mut deferred);
+    true
 }
 
 /// `length` bytes of what a request lists, from an offset on; they are there, unless the program
@@ -317,7 +323,7 @@ fn why_ended(qp: &Qp, ended: u32, ours: Option<CheckError>) -> Option<Cause> {
 /// The send queue of a queue pair whose peer is on another host.
 #[derive(Debug)]
 pub struct RemoteSends<'a, 'q> {
-    /// Who does it.
+    /// The process that does it.
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
@@ -327,7 +333,7 @@ pub struct RemoteSends<'a, 'q> {
 
 impl SendQueue for RemoteSends<'_, '_> {
     fn next_request(&mut self) -> NextRequest {
-        self.actor.next_request(self.qpn)
+        next_request(&self.actor, self.qpn)
     }
 
     fn gather(&mut self, id: u64, offset: u32, parts: &mut [&mut [u8]]) -> Result<(), Failure> {
@@ -335,20 +341,20 @@ impl SendQueue for RemoteSends<'_, '_> {
             return Ok(());
         }
         let Self { actor, qpn, sending } = self;
-        actor.with_request(*qpn, id, sending, |requester, wqe| {
-            actor.copy_payload(requester, wqe, offset, parts)
+        with_request(actor, *qpn, id, sending, |requester, wqe| {
+            copy_payload(actor, requester, wqe, offset, parts)
         })
     }
 
     fn scatter(&mut self, id: u64, offset: u32, parts: &[&[u8]]) -> Result<(), Failure> {
         let Self { actor, qpn, sending } = self;
-        actor.with_request(*qpn, id, sending, |requester, wqe| {
-            actor.copy_answer(requester, wqe, offset, parts)
+        with_request(actor, *qpn, id, sending, |requester, wqe| {
+            copy_answer(actor, requester, wqe, offset, parts)
         })
     }
 
     fn complete(&mut self, id: u64, status: Status) -> Result<(), Busy> {
         let Self { actor, qpn, sending } = self;
-        if actor.end_oldest(*qpn, id, status, sending) { Ok(()) } else { Err(Busy) }
+        if end_oldest(actor, *qpn, id, status, sending) { Ok(()) } else { Err(Busy) }
     }
 }

@@ -12,24 +12,25 @@ use soft_hca_verbs::cause::{Cause, MemoryRole};
 
 use super::{read_only, writable};
 use crate::arena::Tally;
+use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
-use crate::engine::credit::CreditWait;
+use crate::engine::credit::{CreditWait, reserve_or_wait};
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::can_fail;
-use crate::engine::incoming::{Incoming, ScatterError};
+use crate::engine::incoming::{Incoming, ScatterError, complete_received};
 use crate::engine::receive::ReceiveError;
-use crate::engine::request::RequestError;
-use crate::engine::responder::{FailedReceive, ReceiveCompletion, Responder};
+use crate::engine::request_error::RequestError;
+use crate::engine::responder::{self, FailedReceive, ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory, Region, Segment, length};
 use crate::engine::traffic::is_send;
-use crate::engine::{Actor, wc_status};
+use crate::engine::{atomic, effects, placement, wc_status, window};
 use crate::uapi::rxe::{AtomicWr, FlushWr, RemoteWr};
 use crate::uapi::verbs::{access, opcode, send_flag, status};
 
-/// What a connected queue pair keeps between two packets of a message that it receives.
+/// State of a connected queue pair between two packets of a message that it receives.
 ///
-/// Whoever goes on with it in another process finds the receive work request; why one is refused is known
-/// to who has refused it, and is told at once, but for where a queue is full.
+/// Another process that goes on with it finds the receive work request. The reason of a refusal is known
+/// only to the process that has refused, which reports it at once, unless a queue is full.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Arriving {
     incoming: Option<Incoming>,
@@ -46,7 +47,7 @@ pub struct Arriving {
 /// The receives and the memory of a queue pair whose peer is on another host.
 #[derive(Debug)]
 pub struct RemoteTarget<'a, 'q> {
-    /// Who does it.
+    /// The process that does it.
     pub actor: Actor<'a>,
     /// The queue pair.
     pub qpn: u32,
@@ -71,12 +72,12 @@ impl<'a> RemoteTarget<'a, '_> {
         let qp = actor.arena.qp(self.qpn).ok_or(Refusal::Busy)?;
         let mut deferred = Deferred::default();
         let done = {
-            let _held = actor.hold_receiver(qp).ok_or(Refusal::Busy)?;
-            let responder = actor.responder(qp, self.qpn, self.kind);
+            let _locks = responder::lock_ahead(&actor, qp).ok_or(Refusal::Busy)?;
+            let responder = Responder::lock(&actor, qp, self.qpn, self.kind);
             let mut responder = responder.ok_or(Refusal::Busy)?;
             work(&actor, &mut responder, self.arriving, &mut deferred)
         };
-        actor.run_deferred(&mut deferred);
+        effects::carry_out(&actor, &mut deferred);
         done
     }
 }
@@ -89,7 +90,7 @@ fn refusal_of(fault: Fault) -> Refusal {
 }
 
 impl Arriving {
-    /// What tells the peer of a failed check.
+    /// The refusal by which the peer learns of a failed check.
     fn refuse(&mut self, error: &CheckError) -> Refusal {
         let refusal = match error.status() {
             wc_status::REMOTE_REFUSES => Refusal::InvalidRequest,
@@ -175,7 +176,7 @@ impl Target for RemoteTarget<'_, '_> {
                     (opcode::SEND_WITH_IMM, u32::from_ne_bytes(immediate))
                 }
                 Received::Send(SendEnd::Invalidate(key)) => {
-                    if !actor.can_invalidate(&responder.owner, key) {
+                    if !window::can_invalidate(actor.arena, &responder.owner, key) {
                         let cause = Cause::Key { memory: MemoryRole::Remote, key };
                         arriving.refused = Some((Refusal::Invalidate, cause));
                         return Err(Refusal::Invalidate);
@@ -187,7 +188,7 @@ impl Target for RemoteTarget<'_, '_> {
                 }
             };
             let cq = responder.qp.recv_cq.load(Acquire);
-            let credit = actor.reserve_or_wait(cq, &mut arriving.full);
+            let credit = reserve_or_wait(actor, cq, &mut arriving.full);
             let _credit = credit.ok_or(Refusal::Busy)?;
             let received = ReceiveCompletion {
                 wr_id: incoming.wr_id(),
@@ -202,7 +203,7 @@ impl Target for RemoteTarget<'_, '_> {
             responder.qp.consumed.store(0, Release);
             let sends = is_send(opcode).into();
             responder.qp.received.add(&Tally { sends, ..Tally::default() });
-            actor.complete_received(responder, [&received], deferred);
+            complete_received(actor, responder, [&received], deferred);
             Ok(())
         })
     }
@@ -226,7 +227,7 @@ impl Target for RemoteTarget<'_, '_> {
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
             let ours = Memory::unregistered(actor.me, &ours);
-            actor.copier.copy(actor.arena, actor.me, memory, ours).map_err(refusal_of)
+            actor.copy(memory, ours).map_err(refusal_of)
         })
     }
 
@@ -240,7 +241,7 @@ impl Target for RemoteTarget<'_, '_> {
             let memory =
                 Memory { proc: responder.owner.proc, segments: &segments, regions: &regions };
             let ours = Memory::unregistered(actor.me, &ours);
-            actor.copier.copy(actor.arena, actor.me, ours, memory).map_err(refusal_of)
+            actor.copy(ours, memory).map_err(refusal_of)
         })
     }
 
@@ -253,7 +254,7 @@ impl Target for RemoteTarget<'_, '_> {
         };
         let operation = AtomicWr { remote: to, compare_add, swap };
         self.with(|actor, responder, arriving, _| {
-            actor.operate(responder, kind, operation).map_err(|error| match error {
+            atomic::operate(actor, responder, kind, operation).map_err(|error| match error {
                 RequestError::Failed(error) => arriving.refuse(&error),
                 _ => Refusal::Busy,
             })
@@ -265,7 +266,7 @@ impl Target for RemoteTarget<'_, '_> {
         let Feth { placement, selectivity } = feth;
         let flush = FlushWr { remote, length, placement, selectivity };
         self.with(|actor, responder, arriving, _| {
-            let served = actor.serve_flush(responder, flush);
+            let served = placement::serve(actor.arena, responder, flush);
             served.map_err(|error| arriving.refuse(&error))
         })
     }

@@ -57,12 +57,12 @@ fn ask(world: &World, job: Job) -> Result<(), CopyError> {
 
 /// Their helper takes a request, and does nothing yet.
 fn claim(world: &World) -> Job {
-    loop {
-        if let Some(job) = world.arena.bounce_slots[0].claim(THEM) {
-            return job;
-        }
-        thread::yield_now();
-    }
+    let mut job = None;
+    eventually("a request to the helper", || {
+        job = world.arena.bounce_slots[0].claim(THEM);
+        job.is_some()
+    });
+    job.unwrap()
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_closed_program_does_not_believe_the_tables_either() {
         if !is_named {
             ring.slot(ring.consumer()).set_u32(12, 0);
         }
-        Actor { copier: &copier, ..world.actor(THEM) }.settle(cq);
+        Actor { copier: &copier, ..world.actor(THEM) }.drain_staged(cq);
         assert_eq!(secret, [1; 64]);
     }
 }
@@ -308,9 +308,8 @@ fn a_helper_that_dies_is_not_waited_for() {
                 world.copier.copy(&world.arena, US, from, to)
             });
             // It is asked, and perhaps it has begun; then it is no more.
-            while world.arena.procs[THEM].asked.load(Acquire) == 0 {
-                thread::yield_now();
-            }
+            let is_requested = || world.arena.procs[THEM].requested.load(Acquire) != 0;
+            eventually("a request to the helper", is_requested);
             if is_busy {
                 claim(&world);
             }
@@ -338,10 +337,10 @@ fn requests_of_the_dead_are_withdrawn() {
                 let _ = taken.ask(OTHER, job(Way::In, THEM, theirs.key, &there));
                 mem::forget(taken);
             });
-            let dead = |world: &World| world.arena.bounce_slots[0].lock.owner() == Some(OTHER);
-            while !dead(&world) || world.arena.procs[THEM].asked.load(Acquire) == 0 {
-                thread::yield_now();
-            }
+            eventually("a request with the slot in its hands", || {
+                world.arena.bounce_slots[0].lock.owner() == Some(OTHER)
+                    && world.arena.procs[THEM].requested.load(Acquire) != 0
+            });
             assert!(world.actor(DAEMON).release_all_of(OTHER));
             assert!(world.arena.bounce_slots[0].claim(THEM).is_none());
             // The thread is to end before its time.

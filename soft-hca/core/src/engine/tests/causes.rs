@@ -192,7 +192,9 @@ fn peers_on_another_host() {
         case
     };
     let case = posted(opcode::RDMA_READ);
-    assert!(matches!(case.world.actor(LINK).next_request(case.a), Ok(None)));
+    let (actor, qpn, mut sending) = (case.world.actor(LINK), case.a, Sending::default());
+    let next = RemoteSends { actor, qpn, sending: &mut sending }.next_request();
+    assert!(matches!(next, Ok(None)), "{next:?}");
     assert_eq!(case.world.env.take_causes(), [Cause::Malformed { why: Malformed::MaxRdAtomic }; 2]);
 
     let case = posted(opcode::SEND);

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::fabric::*;
 use super::waiting::{MS, run_daemon};
+use crate::engine::credit::reserve;
 use crate::engine::{Async, DAEMON};
 use crate::uapi::rxe::Cqe;
 use crate::uapi::verbs::{opcode, qp_type, send_flag, state, status::WR_FLUSH_ERR};
@@ -177,10 +178,10 @@ fn who_has_seen_plenty_of_room_finds_some() {
         (0..count).for_each(|_| actor.add_completion(cq, &Cqe::default(), false));
     };
     add(1);
-    let slow = actor.reserve_credits(cq, 1);
+    let slow = reserve(&actor, cq, 1);
     assert_eq!(world.arena.cqs[cq as usize].reserved.load(Acquire), 0);
     add(510);
-    assert!(!actor.reserve_credits(cq, 1).consume(), "the queue has 511 entries");
+    assert!(!reserve(&actor, cq, 1).consume(), "the queue has 511 entries");
     add(1);
     drop(slow);
     assert_eq!(world.env.take_raised(), []);
@@ -215,23 +216,20 @@ fn reservations_are_exclusive_and_end() {
     let cq = world.cq(7);
     let actor = world.actor(US);
     let reserved = || world.arena.cqs[cq as usize].reserved.load(Acquire);
-    let mut first = actor.reserve_credits(cq, 5);
-    let mut second = actor.reserve_credits(cq, 5);
+    let mut first = reserve(&actor, cq, 5);
+    let mut second = reserve(&actor, cq, 5);
     assert_eq!((0..9).filter(|_| first.consume()).count(), 5);
     assert_eq!((0..9).filter(|_| second.consume()).count(), 2);
-    assert!(!actor.reserve_credits(cq, 1).consume());
+    assert!(!reserve(&actor, cq, 1).consume());
     assert_eq!(reserved(), 7);
     drop(first);
-    assert!(actor.reserve_credits(cq, 1).consume());
+    assert!(reserve(&actor, cq, 1).consume());
     // Somebody was killed; what others had reserved is forgotten with it.
     world.actor(DAEMON).forget_reservations([cq as usize]);
     drop(second);
     assert_eq!(reserved(), 0);
     // A program can write there what it likes.
     world.arena.cqs[cq as usize].reserved.store(u32::MAX, Release);
-    assert!(!actor.reserve_credits(cq, 1).consume());
-    assert!(
-        actor.reserve_credits(u32::MAX, 1).consume(),
-        "nobody waits for a queue that is not there"
-    );
+    assert!(!reserve(&actor, cq, 1).consume());
+    assert!(reserve(&actor, u32::MAX, 1).consume(), "nobody waits for a queue that is not there");
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::fabric::{ALL, Case, DAEMON, KEY_BASE, THEM, US, World, pattern};
 use crate::arena::key_index;
+use crate::engine::eager::{has_staged, stage_or_move};
 use crate::engine::segments::{Memory, Region, Segment};
 use crate::engine::{CqSet, EAGER_SLOTS, process_memory};
 use crate::uapi::rxe::{Sge, Wr};
@@ -18,7 +19,7 @@ impl Case {
     }
 
     fn has_staged(&self) -> bool {
-        self.world.actor(THEM).has_staged(self.cq())
+        has_staged(&self.world.arena, self.cq())
     }
 
     /// A send that has arrived, and waits for a poll.
@@ -109,7 +110,7 @@ fn a_sender_that_dies_before_it_completes_what_it_has_staged() {
     let regions = [Region::at(key_index(case.theirs.key, KEY_BASE).unwrap())];
     let from = Memory::unregistered(US, &from);
     let to = Memory { proc: THEM, segments: &to, regions: &regions };
-    assert_eq!(case.world.actor(US).stage_or_move(case.cq(), from, to), Ok(()));
+    assert_eq!(stage_or_move(&case.world.actor(US), case.cq(), from, to), Ok(()));
     assert!(case.has_staged());
     case.world.send(case.a, &Wr::new(1, opcode::SEND).sge(case.ours.whole()));
     assert_eq!(case.world.statuses(case.b), [(20, 0)]);
@@ -189,18 +190,18 @@ fn a_command_looks_at_queues_for_which_something_is_staged() {
     let mut own = CqSet::default();
     others.iter().chain([&case.cq()]).for_each(|index| own.insert(*index, 1));
     let them = case.world.actor(THEM);
-    assert_eq!(them.settle_all(&own), 1);
+    assert_eq!(them.drain_all_staged(&own), 1);
     assert!(!case.has_staged());
     assert_eq!(case.theirs.bytes, case.ours.bytes);
-    assert_eq!(them.settle_all(&own), 0);
+    assert_eq!(them.drain_all_staged(&own), 0);
     // The next message lists it again.
     let mut sent = case.world.buffer(US, vec![3; 64]);
     case.world.receive(case.b, 21, &[case.theirs.whole()]);
     case.world.send(case.a, &Wr::new(2, opcode::SEND).sge(sent.whole()));
-    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 0));
+    assert_eq!((them.drain_all_staged(&own), them.drain_all_staged(&own)), (1, 0));
     assert_eq!(case.theirs.bytes, sent.bytes);
     others.iter().for_each(|index| own.remove(*index));
-    assert_eq!(them.settle_all(&own), 0);
+    assert_eq!(them.drain_all_staged(&own), 0);
     case.world.assert_unlocked();
 }
 
@@ -213,10 +214,10 @@ fn a_queue_that_somebody_has_stays_listed() {
     own.insert(case.cq(), 1);
     let them = case.world.actor(THEM);
     let guard = case.world.arena.cqs[case.cq() as usize].lock.try_lock(US).unwrap();
-    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 1));
+    assert_eq!((them.drain_all_staged(&own), them.drain_all_staged(&own)), (1, 1));
     assert_eq!(case.theirs.bytes, case.ours.bytes);
     drop(guard);
-    assert_eq!((them.settle_all(&own), them.settle_all(&own)), (1, 0));
+    assert_eq!((them.drain_all_staged(&own), them.drain_all_staged(&own)), (1, 0));
 }
 
 /// The entry belongs to another queue, and its payloads are not ours to move.
@@ -225,7 +226,7 @@ fn a_queue_of_another_generation_is_left_alone() {
     let case = Case::staged();
     let mut own = CqSet::default();
     own.insert(case.cq(), 7);
-    case.world.actor(THEM).settle_all(&own);
+    case.world.actor(THEM).drain_all_staged(&own);
     assert!(case.has_staged());
 }
 
@@ -246,7 +247,7 @@ proptest! {
             ring.set_consumer(indices.0);
             ring.set_producer(indices.1);
         }
-        prop_assert!(case.world.actor(THEM).settle(case.cq()));
+        prop_assert!(case.world.actor(THEM).drain_staged(case.cq()));
         prop_assert!(!case.has_staged());
         prop_assert_eq!(&around.bytes, &vec![7; 64]);
         case.theirs.bytes.clear();

@@ -4,6 +4,7 @@ use std::mem;
 
 use super::fabric::*;
 use crate::engine::Async;
+use crate::engine::responder::Responder;
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::{access, opcode, qp_type, state, status};
 
@@ -573,7 +574,8 @@ fn a_receive_that_the_dead_was_completing_is_flushed() {
     let world = World::new();
     let (_, b) = world.rc();
     world.receive(b, 7, &[]);
-    let mut responder = world.actor(US).responder(world.entry(b), b, qp_type::RC).unwrap();
+    let actor = world.actor(US);
+    let mut responder = Responder::lock(&actor, world.entry(b), b, qp_type::RC).unwrap();
     mem::forget(responder.retire(1));
     mem::forget(responder);
     assert!(world.entry(b).recv_lock.release_of(US));

@@ -3,14 +3,25 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
+#[cfg(test)]
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use soft_hca_verbs::cause::Cause;
 
 use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
+#[cfg(test)]
+use crate::engine::deferred::Deferred;
+#[cfg(test)]
+use crate::engine::request::Requester;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
     RemoteDatagram, guard, ring_entries,
 };
+#[cfg(test)]
+use crate::engine::{completion, cursor, effects, locking};
 use crate::ring;
 use crate::system::page_bytes;
 use crate::trace::Event;
@@ -147,6 +158,40 @@ impl TestEnv {
 
     pub(crate) fn take_raised(&self) -> Vec<Async> {
         std::mem::take(&mut self.raised.lock().unwrap())
+    }
+}
+
+/// What only the link's packets, or a test, has the engine do.
+#[cfg(test)]
+impl Actor<'_> {
+    /// Adds a completion, wakes the channel if the queue is armed for it.
+    pub(crate) fn add_completion(&self, cq: u32, cqe: &Cqe, solicited: bool) {
+        let mut deferred = Deferred::default();
+        completion::complete_all(self, cq, [(*cqe, solicited)], None, None, &mut deferred);
+        effects::carry_out(self, &mut deferred);
+    }
+
+    /// Completes the oldest requests of a queue pair that are in flight, `count` at most, and
+    /// executes what has waited for them: for who gets the peer's answers. False, and nothing is
+    /// done, if somebody else has a lock that the daemon needs for this.
+    #[must_use]
+    pub(crate) fn complete_in_flight(&self, qpn: u32, count: u32) -> bool {
+        let Some(qp) = self.arena.qp(qpn) else { return true };
+        let mut deferred = Deferred::default();
+        {
+            let Some(_guards) = locking::lock_with_cq(self, &qp.send_lock, &qp.send_cq) else {
+                return false;
+            };
+            let is_up = matches!(qp.state.load(Acquire), state::RTS | state::SQD);
+            if let Some(ring) = cursor::send_ring(self.arena, qp).filter(|_| is_up) {
+                if qp.live.load(Acquire) == qpn {
+                    Requester::new(qp, qpn, ring).complete_in_flight(self, count, &mut deferred);
+                }
+            }
+        }
+        effects::carry_out(self, &mut deferred);
+        self.run_send_queue(qpn);
+        true
     }
 }
 
@@ -436,7 +481,7 @@ impl World {
             ring.set_consumer(ring.advance(at, 1));
         }
         // As the preloaded library does.
-        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).settle(cq);
+        self.actor(self.arena.cqs[cq as usize].proc.load(Acquire) as usize).drain_staged(cq);
         all
     }
 
@@ -461,6 +506,16 @@ impl World {
             assert!(srq.lock.try_lock(9).is_some());
         }
         assert!(self.arena.procs.iter().all(|proc| proc.atomics.try_lock(9).is_some()));
+    }
+}
+
+/// Waits for what another thread does; fails if that takes longer than on any machine.
+#[cfg(test)]
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not in a minute: {what}");
+        thread::yield_now();
     }
 }
 

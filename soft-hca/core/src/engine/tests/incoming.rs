@@ -9,7 +9,7 @@ use crate::engine::incoming::{Incoming, ScatterError};
 use crate::engine::receive::ReceiveError;
 use crate::engine::responder::{ReceiveCompletion, Responder};
 use crate::engine::segments::{Fault, Memory};
-use crate::engine::{Actor, Async, process_memory, wc_status};
+use crate::engine::{Actor, Async, effects, process_memory, wc_status};
 use crate::uapi::rxe::{Cqe, RemoteWr};
 use crate::uapi::verbs::{access, opcode, qp_type, state, status, wc_flag, wc_opcode};
 
@@ -50,7 +50,7 @@ impl Case {
     ) -> T {
         let actor = self.world.actor(US);
         let qp = self.world.entry(self.qpn);
-        let mut responder = actor.responder(qp, self.qpn, qp_type::RC).unwrap();
+        let mut responder = Responder::lock(&actor, qp, self.qpn, qp_type::RC).unwrap();
         work(&mut responder, &actor, &mut self.deferred)
     }
 
@@ -69,7 +69,7 @@ impl Case {
             Some(error) => incoming.fail(responder, actor, (&error, error.cause(0)), deferred),
             None => incoming.give_back(responder, actor, deferred),
         });
-        self.world.actor(US).run_deferred(&mut self.deferred);
+        effects::carry_out(&self.world.actor(US), &mut self.deferred);
     }
 }
 
@@ -154,7 +154,7 @@ fn too_long_a_message_fails_with_the_part_that_does_not_fit() {
         case.post(21, &[]);
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.scatter(&mut incoming, &[1; 15]), Ok(()));
-        let error = ReceiveError::Small { length: 21, room: 20 };
+        let error = ReceiveError::Small { length: 21, capacity: 20 };
         let scattered = case.scatter(&mut incoming, &[2; 6]);
         assert_eq!(scattered, Err(ScatterError::Receive(error.clone())));
         assert!(!memory.bytes.contains(&2), "nothing of it is scattered");

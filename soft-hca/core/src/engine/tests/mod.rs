@@ -17,13 +17,13 @@ mod cursors;
 #[cfg(test)]
 mod datagrams;
 #[cfg(test)]
+mod delayed_writes;
+#[cfg(test)]
 mod eager;
 #[cfg(test)]
 mod errors;
 #[cfg_attr(fuzzing, allow(dead_code, reason = "the tests use what the targets do not"))]
 pub(crate) mod fabric;
-#[cfg(test)]
-mod held;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -29,9 +29,9 @@ impl Child {
     }
 
     fn end(&self) {
-        // SAFETY: our own child, not yet waited for.
+        // SAFETY: a child of ours that nobody has waited for, so that its id is no other process's.
         unsafe { libc::kill(self.0, libc::SIGKILL) };
-        // SAFETY: as above.
+        // SAFETY: it is waited for once, here; a status that is not asked for is null.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
     }
 
@@ -82,7 +82,7 @@ fn a_process_that_has_ended_does_not_answer() {
     // SAFETY: waits until it has ended but leaves it there: a zombie has no memory any more.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WNOWAIT;
-    // SAFETY: as above.
+    // SAFETY: it is waited for once, here; a status that is not asked for is null.
     assert_eq!(unsafe { libc::waitid(libc::P_PID, child.0 as u32, &mut info, options) }, 0);
     world.send(a, &wr);
     assert_eq!(world.poll(a), []);

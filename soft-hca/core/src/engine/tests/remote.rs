@@ -41,7 +41,8 @@ const MESSAGE: Completion =
 fn in_flight(world: &World, qpn: u32, wrs: &[Wr]) {
     for wr in wrs {
         world.put(qpn, wr);
-        let next = world.actor(LINK).next_request(qpn);
+        let (actor, mut sending) = (world.actor(LINK), Sending::default());
+        let next = RemoteSends { actor, qpn, sending: &mut sending }.next_request();
         assert!(matches!(next, Ok(Some(_))), "{next:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::fabric::*;
+use crate::engine::{LINK, Route};
 use crate::uapi::verbs::status::{RNR_RETRY_EXC_ERR, SUCCESS};
 use crate::uapi::verbs::{opcode, qp_type};
 
@@ -120,8 +121,28 @@ fn some_datagrams_are_lost() {
     assert!((1900..2000).contains(&received), "{received}");
 }
 
+/// The link's thread, which sends what the daemon has put off, does not put it off once more.
 #[test]
-fn a_completion_queue_holds_what_was_asked_for() {
+fn a_datagram_to_another_host_is_put_off_once() {
+    let world = World::new();
+    let a = world.qp(qp_type::UD, US);
+    strictly(&world, a, SEED);
+    let ah = super::datagrams::local_handle(&world);
+    Route::Remote.store(&world.arena.ahs[ah as usize - 1].route);
+    let mut source = world.buffer(US, vec![1; 8]);
+    let wr = Wr::new(1, opcode::SEND).word(24, 0xff_ffff).word(28, 0x1111).word(36, ah);
+    world.put(a, &wr.sge(source.whole()));
+    assert_eq!(run_later(&world, a, 0), 1);
+    assert_eq!(*world.env.link_doorbells.lock().unwrap(), []);
+    run_later(&world, a, LATER_NS);
+    assert_eq!(*world.env.link_doorbells.lock().unwrap(), [a]);
+    world.actor(LINK).run_send_queue(a);
+    assert_eq!(world.statuses(a), [(1, SUCCESS)]);
+    assert_eq!(*world.env.away.lock().unwrap(), [[1; 8]]);
+}
+
+#[test]
+fn a_completion_queue_holds_what_was_requested() {
     let world = World::new();
     let (a, b) = world.rc();
     let cq = world.entry(a).send_cq.load(Acquire);

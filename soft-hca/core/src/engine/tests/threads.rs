@@ -230,14 +230,10 @@ impl World {
 
     /// Has the daemon do something, again and again until it says that it is done.
     fn as_daemon(&self, env: &ClockEnv, mut work: impl FnMut(Actor<'_>) -> bool) {
-        loop {
-            let turn = env.daemon.lock().unwrap();
-            if work(self.actor_with(env, DAEMON)) {
-                return;
-            }
-            drop(turn);
-            thread::yield_now();
-        }
+        eventually("all locks that the daemon needs", || {
+            let _turn = env.daemon.lock().unwrap();
+            work(self.actor_with(env, DAEMON))
+        });
     }
 
     fn peer(&self, qpn: u32) -> u32 {

@@ -288,8 +288,8 @@ impl<'a> SendWqe<'a> {
         self.slot.u64(SEND_WQE_BYTES)
     }
 
-    /// Elements for which the slot has room.
-    pub fn room(&self) -> usize {
+    /// SGEs that fit into the slot.
+    pub fn max_sges(&self) -> usize {
         self.slot.bytes().saturating_sub(SEND_WQE_BYTES) / SGE_BYTES
     }
 }
@@ -315,8 +315,8 @@ impl<'a> RecvWqe<'a> {
         read_sge(&self.slot, RECV_WQE_BYTES, index)
     }
 
-    /// Elements for which the slot has room.
-    pub fn room(&self) -> usize {
+    /// SGEs that fit into the slot.
+    pub fn max_sges(&self) -> usize {
         (self.slot.bytes() - RECV_WQE_BYTES) / SGE_BYTES
     }
 }
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(wqe.sge(0), Sge { addr: long(208), length: 216, lkey: 220 });
         assert_eq!(wqe.sge(2), Sge { addr: long(240), length: 248, lkey: 252 });
         assert_eq!(wqe.atomic_write_data(), long(208));
-        assert_eq!(wqe.room(), 19);
+        assert_eq!(wqe.max_sges(), 19);
         let start = with_offsets(&arena).slot(0).address(0, 1).unwrap();
         assert_eq!(wqe.inline_address(304), Some(start + 208));
         assert_eq!(wqe.inline_address(305), None);
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!((wqe.wr_id, wqe.num_sge), (long(0), 28));
         assert_eq!(wqe.sge(0), Sge { addr: long(40), length: 48, lkey: 52 });
         assert_eq!(wqe.sge(1), Sge { addr: long(56), length: 64, lkey: 68 });
-        assert_eq!(wqe.room(), 29);
+        assert_eq!(wqe.max_sges(), 29);
     }
 
     #[test]

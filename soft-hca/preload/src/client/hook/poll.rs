@@ -18,7 +18,7 @@ fn polled(queue: Queue, begins: bool) {
     let actor = process.actor();
     in_vain::over(&process.arena, queue.index);
     if actor.is_polled_eagerly(queue.index, queue.generation) {
-        actor.settle(queue.index);
+        actor.drain_staged(queue.index);
     } else if begins {
         actor.poll_eagerly(queue.index, queue.generation);
     }

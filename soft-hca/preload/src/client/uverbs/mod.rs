@@ -300,7 +300,7 @@ impl UverbsFile {
     /// the program's again.
     fn settle_all(&self) {
         let own = self.own_cqs.read().unwrap_or_else(PoisonError::into_inner);
-        self.process.actor().settle_all(&own);
+        self.process.actor().drain_all_staged(&own);
     }
 
     /// `read(2)` on the descriptor for asynchronous events.

@@ -1,4 +1,4 @@
-//! RDMA writes that are held back.
+//! RDMA writes that are delayed.
 
 use std::sync::atomic::Ordering::Release;
 
@@ -9,7 +9,7 @@ use crate::arena::Scope;
 use crate::uapi::verbs::opcode;
 use crate::uapi::verbs::status::SUCCESS;
 
-/// Longer than anything is held back.
+/// Longer than anything is delayed.
 const LATER_NS: u64 = 40_000_000;
 
 /// A fabric of which somebody records so much.
@@ -34,7 +34,7 @@ fn post(world: &World, (a, b): (u32, u32), source: &mut Buffer, target: &mut Buf
 }
 
 #[test]
-fn a_write_is_held_back_and_what_is_behind_it_waits() {
+fn a_write_is_delayed_and_what_is_behind_it_waits() {
     let world = recorded(Scope::Buffers);
     let pair @ (a, b) = world.rc();
     let (mut source, mut target) = (world.buffer(US, vec![1; 8]), world.buffer(THEM, vec![0; 8]));
@@ -61,7 +61,7 @@ fn a_write_is_held_back_and_what_is_behind_it_waits() {
 }
 
 #[test]
-fn without_such_a_recording_nothing_is_held_back() {
+fn without_such_a_recording_nothing_is_delayed() {
     let other = recorded(Scope::All);
     let strict = recorded(Scope::Buffers);
     for (world, seed) in [(&World::new(), 0), (&other, 0), (&strict, 7)] {
@@ -76,23 +76,23 @@ fn without_such_a_recording_nothing_is_held_back() {
 }
 
 #[test]
-fn fewer_and_fewer_are_held_back() {
+fn fewer_and_fewer_are_delayed() {
     let world = recorded(Scope::Buffers);
     let (a, _) = world.rc();
     let (mut source, mut target) = (world.buffer(US, vec![1; 8]), world.buffer(THEM, vec![0; 8]));
-    let mut held = 0;
+    let mut delayed = 0;
     for number in 0..400 {
         let write = Wr::new(number, opcode::RDMA_WRITE).sge(source.whole());
         world.send(a, &write.remote(target.addr(), target.key));
         if world.statuses(a).is_empty() {
-            held += 1;
+            delayed += 1;
             assert!(number < 16 || number % 8 == 0 && number < 192, "{number}");
             run_later(&world, a, LATER_NS);
             run_later(&world, a, LATER_NS);
             assert_eq!(world.statuses(a), [(number, SUCCESS)]);
         }
     }
-    assert_eq!(held, 16 + (192 - 16) / 8);
+    assert_eq!(delayed, 16 + (192 - 16) / 8);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn who_leaves_rts_has_it_executed_before() {
     let (mut source, mut target) = (world.buffer(US, vec![1; 8]), world.buffer(THEM, vec![0; 8]));
     post(&world, pair, &mut source, &mut target);
     assert_eq!(world.statuses(a), []);
-    world.actor(DAEMON).release_held(a);
+    world.actor(DAEMON).release_delayed(a);
     assert_eq!(world.statuses(a), [(1, SUCCESS), (2, SUCCESS)]);
     assert_eq!((world.statuses(b), target.bytes), (vec![(7, SUCCESS)], vec![1; 8]));
 }

@@ -1,0 +1,65 @@
+//! When requests are executed: ordinarily at once. Only here a queue pair whose
+//! requests are put off ([`strict`], [`delayed_writes`]) differs from others.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::arena::{Qp, Scope};
+use crate::engine::actor::Actor;
+use crate::engine::deferred::Deferred;
+use crate::engine::proc::DAEMON;
+use crate::engine::request::Requester;
+use crate::engine::turn::Turn;
+use crate::engine::{delayed_writes, strict};
+
+/// The share of `limit` requests from the head on that is executed in this step. `None` if none is,
+/// and the daemon comes back. The caller holds the `send_lock`; the daemon also holds what the request
+/// at the head needs.
+#[inline]
+pub(super) fn turn(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    limit: u32,
+    deferred: &mut Deferred,
+) -> Option<Turn> {
+    if is_put_off(actor, requester.qp) {
+        late_turn(actor, requester, limit, deferred)
+    } else {
+        Some(Turn::at_once(limit))
+    }
+}
+
+/// Whether requests of a queue pair may be put off, or the one at the head is.
+#[inline]
+fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
+    let delays_writes = || actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32;
+    qp.put_off_until_ns.load(Acquire) != 0
+        || (actor.is_traced() && delays_writes())
+        || (actor.me == DAEMON && strict::is_strict(qp))
+}
+
+#[cold]
+fn late_turn(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    limit: u32,
+    deferred: &mut Deferred,
+) -> Option<Turn> {
+    if !strict::is_strict(requester.qp) {
+        return delayed_writes::turn(actor, requester, limit, deferred);
+    }
+    // A program that looks after its peer's queue executes what waits for that. The link's thread sends
+    // datagrams that the daemon has put off.
+    if actor.me == DAEMON {
+        strict::turn(actor, requester, limit, deferred)
+    } else {
+        Some(Turn::at_once(limit))
+    }
+}
+
+/// The request at the head was executed: the next one is not put off yet.
+#[inline]
+pub(super) fn executed(qp: &Qp) {
+    if qp.put_off_until_ns.load(Acquire) != 0 {
+        delayed_writes::executed(qp);
+    }
+}

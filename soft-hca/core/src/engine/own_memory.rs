@@ -310,8 +310,8 @@ mod machine {
 
     pub(super) fn copy(from: u64, to: u64, length: u64) -> bool {
         // SAFETY: the instructions touch these two ranges and nothing else; a bad address in them
-        // ends the copy. What is written is memory that was registered to be written, or the
-        // arena's, which all reach by instructions like these and by atomics.
+        // ends the copy. Written memory was registered to be written, or is the arena's, for which `arena` says how
+        // others reach it meanwhile.
         unsafe { soft_hca_copy(to as *mut u8, from as *const u8, length as usize) == 0 }
     }
 

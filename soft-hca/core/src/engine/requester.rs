@@ -8,6 +8,7 @@ use soft_hca_verbs::cause::{Cause, Malformed, Peer, Side};
 
 use crate::arena::Qp;
 use crate::engine::check::CheckError;
+use crate::engine::credit::may_overrun;
 use crate::engine::cursor::retire;
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{can_fail, set_error};
@@ -380,6 +381,29 @@ impl<'a> Actor<'a> {
             qp.events.count(Event::Retried, qp.retry_cnt.load(Acquire).into());
             qp.events.count(Event::RetriesExceeded, 1);
         }
+    }
+
+    /// What the request at the head of a send queue waits for, if it waits: as it is traced when that begins.
+    pub fn what_holds_up(&self, qpn: u32) -> Option<Cause> {
+        let qp = self.arena.qp(qpn)?;
+        let peer = self.local_peer(qp);
+        let stop = match qp.wait.load(Acquire) & WAIT_KIND {
+            WAIT_RNR => RequestError::ReceiverNotReady(peer?.min_rnr_timer.load(Acquire)),
+            WAIT_RESPONSE => RequestError::NoResponse,
+            WAIT_CQ_CREDIT => {
+                let own = qp.send_cq.load(Acquire);
+                let is_full = |cq: &u32| {
+                    let cq = self.arena.cqs.get(*cq as usize);
+                    let ring = cq.and_then(|cq| Some((cq, self.arena.ring(&cq.ring)?)));
+                    ring.is_some_and(|(cq, ring)| may_overrun(cq, &ring))
+                };
+                let peers = peer.map(|peer| peer.recv_cq.load(Acquire));
+                RequestError::CqFull(peers.filter(is_full).unwrap_or(own))
+            }
+            _ => return None,
+        };
+        let requester = Requester::new(qp, qpn, self.send_ring(qp)?);
+        Some(self.what_is_missing(&requester, &stop, 0))
     }
 
     /// What a request waits for, and for how long it has.

@@ -6,6 +6,7 @@
 mod completions;
 mod connecting;
 mod events;
+mod fabric;
 
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use crate::entry::Channel;
 use crate::model::{Blocked, Doing, Run, Thread};
 use crate::place::Place;
 use crate::time::{duration, seconds};
+
+pub use fabric::Finding;
 
 /// The least time, in nanoseconds, after which a blocked thread is reported.
 const HANG_NS: u64 = 1_000_000_000;
@@ -46,6 +49,9 @@ pub struct Moment<'a> {
     pub t: u64,
     /// It is now, and not in a record, where entries can be looked up.
     pub is_now: bool,
+    /// Somebody asks, so that what other threads of a program may do is left out of account. Else only what is
+    /// surely wrong is told.
+    pub is_asked: bool,
 }
 
 fn times(count: u64, one: &str, many: &str) -> String {
@@ -55,15 +61,24 @@ fn times(count: u64, one: &str, many: &str) -> String {
 impl Moment<'_> {
     /// Threads that are blocked, of those that `is_meant` picks.
     pub fn blocked(&self, is_meant: impl Fn(Thread, &Blocked) -> bool) -> Vec<Hang> {
-        let is_long = |blocked: &Blocked| self.t.saturating_sub(blocked.since) >= HANG_NS;
         let all = self.run.threads.all();
-        let all = all.filter(|(thread, blocked)| is_long(blocked) && is_meant(*thread, blocked));
+        let all =
+            all.filter(|(thread, blocked)| self.is_long(blocked) && is_meant(*thread, blocked));
         let hangs = all.filter_map(|(thread, blocked)| {
             let (why, cause) = self.why(thread, blocked)?;
-            let (what, source) = (blocked.doing.text(), blocked.source.clone());
+            let (what, source) = (self.doing(&blocked.doing), blocked.source.clone());
             Some(Hang { thread, since: blocked.since, what, why, cause, source })
         });
         hangs.collect()
+    }
+
+    fn is_long(&self, blocked: &Blocked) -> bool {
+        self.t.saturating_sub(blocked.since) >= HANG_NS
+    }
+
+    /// In words that follow the process's name. Descriptors and the number of polls only the program knows.
+    fn doing(&self, doing: &Doing) -> String {
+        if self.run.knows_all { doing.brief() } else { doing.text() }
     }
 
     fn why(&self, (process, _): Thread, blocked: &Blocked) -> Verdict {
@@ -122,6 +137,15 @@ impl Moment<'_> {
     /// A thread of a process that does nothing any more.
     fn idle(&self, process: u32) -> Option<&Blocked> {
         self.run.threads.blocked_since(process, self.t.saturating_sub(HANG_NS / 2))
+    }
+
+    /// Whether a process is taken to do nothing any more.
+    fn is_idle(&self, process: u32) -> bool {
+        self.is_asked || self.idle(process).is_some()
+    }
+
+    fn is_stopped(&self, process: u32) -> bool {
+        self.run.processes.get(&process).is_some_and(|process| process.is_stopped)
     }
 }
 

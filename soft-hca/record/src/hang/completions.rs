@@ -2,7 +2,7 @@
 
 use soft_hca_verbs::cause::{Cause, Side};
 
-use super::{HANG_NS, Moment, Verdict, times};
+use super::moment::{HANG_NS, Moment, Verdict, times};
 use crate::arguments::qp;
 use crate::cause::sentence;
 use crate::entry::Channel;

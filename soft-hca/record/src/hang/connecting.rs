@@ -2,7 +2,7 @@
 
 use soft_hca_verbs::CmEvent;
 
-use super::{Moment, Verdict};
+use super::moment::{Moment, Verdict};
 use crate::entry::Channel;
 use crate::model::{Doing, Id, Key};
 

@@ -1,6 +1,6 @@
 //! Why a completion channel gives no event.
 
-use super::{HANG_NS, Moment, Verdict, times};
+use super::moment::{HANG_NS, Moment, Verdict, times};
 use crate::model::{Armed, CompletionQueue};
 
 const NEVER: &str = "ibv_req_notify_cq is missing before the wait";

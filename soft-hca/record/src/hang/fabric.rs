@@ -1,7 +1,7 @@
 //! What a fabric shows beside its threads: programs that are stopped, send queues that do not go on, events that
 //! no program takes.
 
-use super::{Moment, times};
+use super::moment::{Moment, times};
 use crate::entry::Channel;
 use crate::model::{Blocked, Doing, Unread};
 

@@ -247,11 +247,17 @@ fn events_that_do_not_come() {
 }
 
 /// What is said of a program while it hangs, by `soft-hca run --explain` and by `soft-hca ls --why`.
-const LIVE: [(&str, &str); 13] = [
-    ("never_armed", " has 1 completion that nobody has polled, and is not armed; usual cause: "),
-    ("armed_late", " that nobody has polled, and was armed after they had come; usual cause: "),
-    ("solicited_only", " that nobody has polled, and is armed for solicited ones only; "),
-    ("silent", " is not armed; usual cause: ibv_req_notify_cq is missing"),
+const LIVE: [(&str, &str); 14] = [
+    ("never_armed", ", and it is not armed; usual cause: ibv_req_notify_cq is missing"),
+    (
+        "armed_late",
+        ", after its 1 completion had come, and gives an event for the next one only; usual ",
+    ),
+    ("solicited_only", "1 completion has come in cq 1, and it is armed for solicited ones only; "),
+    (
+        "silent",
+        " is not armed: no completion, if one comes, gives an event; usual cause: ibv_req_notify_cq",
+    ),
     ("both_receive", " has 1 receive posted, and its peer sends nothing: "),
     (
         "not_taken",
@@ -260,20 +266,24 @@ const LIVE: [(&str, &str); 13] = [
     ),
     ("not_accepted", " has taken the request (id 2), and has called neither rdma_accept nor"),
     (
+        "not_completed",
+        " has not taken the answer from the event channel of its id 1; usual cause: ",
+    ),
+    (
         "wrong_channel",
         " in an event channel that it does not read, the first is RDMA_CM_EVENT_ADDR_RESOLVED of id 1",
     ),
     (
         "ignores_disconnected",
-        " was told RDMA_CM_EVENT_DISCONNECTED of its id 2, and has called neither",
+        " has taken RDMA_CM_EVENT_DISCONNECTED of its id 2, and has called neither",
     ),
     (
         "unused_channel",
-        " s: no id has its event channel; usual cause: rdma_create_id was given another",
+        " s: no id uses this event channel; usual cause: rdma_get_cm_event is called for another",
     ),
     (
         "after_rejection",
-        ", for an event of id 1: its connection was rejected or has failed, and no event comes behind",
+        " s: the connection of id 1 was rejected or has failed, and nothing was called since that",
     ),
     (
         "handler_waits",
@@ -329,8 +339,11 @@ fn who_hangs_is_told_of_at_once() {
 /// What `soft-hca ls --why` says of programs that poll in vain, and `soft-hca run --explain`.
 const POLLS: [(&str, &str); 4] = [
     ("unsignaled", " is done without a completion: IBV_SEND_SIGNALED was not set; usual cause: "),
-    ("unposted", ", which reports to it, has no send and no receive posted; usual cause: "),
-    ("stalled", " has 2 sends that wait; usual cause: see what the send queue waits for"),
+    ("unposted", " has no send and no receive posted; usual cause: "),
+    (
+        "stalled",
+        ", with 1 behind it, waits: on the peer's side: the receiver has no receive posted",
+    ),
     ("other_queue", ", too, which has 1 completion and was never polled; usual cause: "),
 ];
 
@@ -345,7 +358,7 @@ fn who_polls_in_vain() {
     let why = || said(&place, &["ls", "--why", "--fabric", place.fabric_name()]);
     let in_vain = POLLS.map(|(case, expected)| (case, " in vain for ", expected));
     // The line of a program that waits for one that polls.
-    let waits = ("peer_polls", " waits in ibv_get_cq_event for ", " in vain, and qp ");
+    let waits = ("peer_polls", " waits in ibv_get_cq_event for ", " in vain, since ");
     for (case, what, expected) in in_vain.into_iter().chain([waits]) {
         let mut running = place.start_in(&format!("{program} {case} 1000"), explains);
         let has =

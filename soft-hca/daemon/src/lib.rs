@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `server` | the loop |
 //! | `listing`, `why` | what `soft-hca ls` shows |
+//! | `snapshot` | the fabric as the model of a run |
 //! | `threads` | the threads of a process, from `/proc` |
 //! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
 //! | [`sysfs`] | the files in which a program finds devices |
@@ -58,6 +59,7 @@ mod process;
 mod reap;
 mod reserve;
 mod server;
+mod snapshot;
 pub mod sysfs;
 mod table;
 mod threads;

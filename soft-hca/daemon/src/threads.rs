@@ -16,8 +16,8 @@ impl Threads {
         Self(stats.filter_map(|stat| state(&stat)).collect())
     }
 
-    pub(crate) fn is_one(&self) -> bool {
-        self.0.len() == 1
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether the process is stopped, by a signal or a debugger.
@@ -51,7 +51,7 @@ mod tests {
         let threads = |states: &str| Threads(states.chars().collect());
         assert!(threads("SS").all_sleep() && !threads("SR").all_sleep());
         assert!(threads("Tt").are_stopped() && !threads("TS").are_stopped());
-        assert!(threads("S").is_one() && !threads("").is_one());
+        assert_eq!((threads("SR").count(), threads("").count()), (2, 0));
         assert!(!threads("").all_sleep() && !threads("").are_stopped());
         // This one runs.
         let own = Threads::of(std::process::id());

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use soft_hca_verbs::Cause;
+
 use crate::arena::Qp;
 use crate::engine::actor::Actor;
 use crate::engine::cursor::SendCursors;
@@ -9,7 +11,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::locking::lock_cq;
 use crate::engine::route::local_peer;
 use crate::engine::waiting::waits_for_peer;
-use crate::engine::{delayed_writes, effects, flush, posted, requester};
+use crate::engine::{delayed_writes, effects, flush, posted, requester, waiting};
 use crate::errno::{Errno, Label, Refusal, Result, Values};
 use crate::uapi::verbs::{qp_type, state};
 
@@ -101,6 +103,11 @@ impl Actor<'_> {
         let is_up = qp.state.load(Acquire) == state::RTS;
         let ring = self.arena.ring(&qp.sq).filter(|_| is_up);
         ring.is_some_and(|ring| ring.producer() != SendCursors::of(qp, &ring).next)
+    }
+
+    /// The reason for which the request at the head of a send queue waits, if it waits.
+    pub fn why_it_waits(&self, qpn: u32) -> Option<Cause> {
+        waiting::reason(self.arena, qpn)
     }
 
     /// Executes what is delayed, and delays nothing of the queue pair any more: it is about to leave the

@@ -10,6 +10,7 @@ use soft_hca_verbs::cause::{Cause, Peer, Side};
 use crate::arena::{Arena, Mapping, Qp};
 use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
+use crate::engine::cursor::send_ring;
 use crate::engine::deferred::Deferred;
 use crate::engine::request::Requester;
 use crate::engine::request_error::RequestError;
@@ -157,6 +158,29 @@ fn count_exhausted(arena: &Arena, qp: &Qp, expired: u32) {
         qp.events.count(Event::Retried, qp.retry_cnt.load(Acquire).into());
         qp.events.count(Event::RetriesExceeded, 1);
     }
+}
+
+/// The reason for which the request at the head of a send queue waits, if it waits: as it is traced when that begins.
+pub(super) fn reason(arena: &Mapping, qpn: u32) -> Option<Cause> {
+    let qp = arena.qp(qpn)?;
+    let peer = local_peer(arena, qp);
+    let stop = match qp.wait.load(Acquire) & WAIT_KIND {
+        WAIT_RNR => RequestError::ReceiverNotReady(peer?.min_rnr_timer.load(Acquire)),
+        WAIT_RESPONSE => RequestError::NoResponse,
+        WAIT_CQ_CREDIT => {
+            let own = qp.send_cq.load(Acquire);
+            let is_full = |cq: &u32| {
+                let cq = arena.cqs.get(*cq as usize);
+                let ring = cq.and_then(|cq| Some((cq, arena.ring(&cq.ring)?)));
+                ring.is_some_and(|(cq, ring)| credit::may_overrun(cq, &ring))
+            };
+            let peers = peer.map(|peer| peer.recv_cq.load(Acquire));
+            RequestError::CqFull(peers.filter(is_full).unwrap_or(own))
+        }
+        _ => return None,
+    };
+    let requester = Requester::new(qp, qpn, send_ring(arena, qp)?);
+    Some(what_is_missing(arena, &requester, &stop, 0))
 }
 
 /// The reason for which a request waits, and for how long it has.

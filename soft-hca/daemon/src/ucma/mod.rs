@@ -24,7 +24,7 @@
 //! | `qp_attr`, `query` | what programs ask of an id | `ucma.c`, `cm.c` |
 //! | `bind` | ports, listening, requests that come before their listener | `cma.c` |
 //! | `event` | where every event passes | `ucma.c` |
-//! | `why`, `listing` | who waits for what; what `soft-hca ls` shows | |
+//! | `snapshot`, `listing` | who waits for what; what `soft-hca ls` shows | |
 //! | `cm` | the connection manager's parts | |
 //! | `files`, `late`, `waiting` | opened files with their queues of events; those that come late, with `--strict` | `ucma.c` |
 //! | `connections`, `comm_ids` | which connection a message means | `cm.c` |
@@ -72,10 +72,10 @@ mod removal;
 mod resend;
 mod resolve;
 mod sidr;
+mod snapshot;
 mod stale;
 mod timer;
 mod waiting;
-mod why;
 mod wire;
 
 #[cfg(any(test, fuzzing))]
@@ -97,7 +97,6 @@ pub(crate) use crate::ucma::cm::Cm;
 pub(crate) use crate::ucma::host::{FileId, Host};
 pub(crate) use crate::ucma::messages::Outgoing;
 pub(crate) use crate::ucma::peer::Peer;
-pub(crate) use crate::ucma::why::Reason;
 pub(crate) use soft_hca_core::uapi::ucma::command::MIGRATE_ID;
 
 /// One row of the command table: the least room for the answer, and the handler.

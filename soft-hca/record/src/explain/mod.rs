@@ -129,7 +129,7 @@ impl Explainer {
         if self.is_partial {
             return Vec::new();
         }
-        let moment = Moment { run: &self.run, t, is_now: when == LIVE };
+        let moment = Moment { is_now: when == LIVE, ..self.at(t) };
         let hangs = moment.blocked(|thread, blocked| {
             let is_known = self.reported_threads.contains(&(thread, blocked.since));
             !is_known && is_meant(&self.run, thread)
@@ -295,7 +295,7 @@ impl Explainer {
     }
 
     fn at(&self, t: u64) -> Moment<'_> {
-        Moment { run: &self.run, t, is_now: false }
+        Moment { run: &self.run, t, is_now: false, is_asked: false }
     }
 
     /// A send that its own program has flushed.

@@ -1,6 +1,6 @@
 //! Why nothing completes in a completion queue.
 
-use soft_hca_verbs::cause::Side;
+use soft_hca_verbs::cause::{Cause, Side};
 
 use super::moment::{HANG_NS, Moment, Verdict, times};
 use crate::arguments::qp;
@@ -19,13 +19,9 @@ const UNSIGNALED: &str = "sq_sig_all is 0, and no request asks for a completion:
 const ELSEWHERE: &str = "the program polls another queue than its requests complete to";
 const PEER_ENDED: &str = "nobody tells this side of the peer's end: use the connection manager's \
                           RDMA_CM_EVENT_DISCONNECTED, or a send of one's own";
+const SEE_THERE: &str = "see there";
 const BOTH: &str = "both sides wait for the other's message: one has to send first, or an answer is \
                     missing";
-
-/// The usual cause of a send that waits.
-fn cause_of(qp: &QueuePair, t: u64) -> &'static str {
-    qp.stalled.as_ref().map_or(STALLED, |stalled| usual_cause(stalled.reason_at(t).0))
-}
 
 impl Moment<'_> {
     /// How many receives were posted for the peer of a queue pair, how many messages have taken one, and how
@@ -48,7 +44,7 @@ impl Moment<'_> {
         let number = qp(args, "qp");
         let pair = number.and_then(|number| Some((number, self.run.qp(number)?)));
         let waits = pair.and_then(|pair| self.pending(pair));
-        waits.map_or(String::new(), |waits| format!("; {waits}"))
+        waits.map_or(String::new(), |(waits, _)| format!("; {waits}"))
     }
 
     /// Why a queue that is polled is empty.
@@ -96,7 +92,7 @@ impl Moment<'_> {
     fn nothing_completes(&self, cq: u32, (number, pair): (u32, &QueuePair)) -> Verdict {
         let (sends, receives) = (pair.send_cq == Some(cq), pair.recv_cq == Some(cq));
         if let Some(waits) = self.pending((number, pair)).filter(|_| sends) {
-            return Some((waits, cause_of(pair, self.t)));
+            return Some(waits);
         }
         if !self.sees_receives(pair) {
             return None;
@@ -114,7 +110,9 @@ impl Moment<'_> {
             return Some((why, UNSIGNALED));
         }
         // Another thread may post something.
-        self.idle(pair.process)?;
+        if !self.is_idle(pair.process) {
+            return None;
+        }
         let what = match (sends, receives) {
             (true, true) => "no send and no receive",
             (true, false) => "no send",
@@ -140,7 +138,9 @@ impl Moment<'_> {
         let mut others = others.flatten().filter(|other| *other != number);
         let is_it = |cq: &CompletionQueue| {
             let is_old = cq.last.is_none_or(|last| self.t.saturating_sub(last) >= HANG_NS);
-            cq.is_new() && matches!(cq.armed, Armed::Never | Armed::No) && is_old
+            let is_heard =
+                cq.has_event || matches!(cq.armed, Armed::Yes { .. } | Armed::Spent { .. });
+            cq.is_new() && !is_heard && is_old
         };
         others.find_map(|other| {
             let cq = self.run.cqs.get(&other).filter(|cq| is_it(cq))?;
@@ -151,25 +151,32 @@ impl Moment<'_> {
         })
     }
 
-    /// The oldest send of a queue pair, and the reason why it waits.
-    fn pending(&self, (number, pair): (u32, &QueuePair)) -> Option<String> {
+    /// The oldest send of a queue pair, the reason why it waits, and the usual cause of that.
+    pub(super) fn pending(&self, (number, pair): (u32, &QueuePair)) -> Verdict {
         let first = pair.sends.pending().next()?;
         let behind = match pair.sends.pending().len() - 1 {
             0 => String::new(),
             more => format!(", with {more} behind it,"),
         };
-        let reason = match &pair.stalled {
-            Some(stalled) => {
-                let reason = stalled.reason_at(self.t).0;
-                format!("waits: {}: {}", side(reason, Side::Requester), sentence(reason))
-            }
-            None => "is not done".into(),
-        };
+        let peer = pair.peer.and_then(|peer| self.run.qp(peer));
+        let stopped = peer.map(|peer| peer.process).filter(|process| self.is_stopped(*process));
+        let (reason, cause) =
+            match (pair.stalled.as_ref().map(|of| of.reason_at(self.t).0), stopped) {
+                (Some(Cause::NoResponse { .. }), Some(process)) => {
+                    (format!("waits: its peer {} is stopped", self.run.name(process)), SEE_THERE)
+                }
+                (Some(reason), _) => (
+                    format!("waits: {}: {}", side(reason, Side::Requester), sentence(reason)),
+                    usual_cause(reason),
+                ),
+                (None, _) => ("is not done".into(), STALLED),
+            };
         let since = self.since(", posted ", first.t);
-        Some(format!(
-            "the send work request wr_id={:#x} of qp {number}{since}{behind} {reason}",
-            first.wr_id
-        ))
+        let wr_id = first.wr_id;
+        let why = format!(
+            "the send work request wr_id={wr_id:#x} of qp {number}{since}{behind} {reason}"
+        );
+        Some((why, cause))
     }
 
     /// Why a queue pair that has receives gets no message.
@@ -195,8 +202,8 @@ impl Moment<'_> {
             let why = format!("{has}, and its peer {name} has destroyed qp {peer_number}");
             return Some((why, PEER_ENDED));
         }
-        if self.run.processes.get(&peer.process).is_some_and(|process| process.is_stopped) {
-            return Some((format!("{has}, and its peer {name} is stopped"), "see there"));
+        if self.is_stopped(peer.process) {
+            return Some((format!("{has}, and its peer {name} is stopped"), SEE_THERE));
         }
         if peer.is_in_error {
             let why =
@@ -206,8 +213,10 @@ impl Moment<'_> {
                 "the peer's queue pair has failed, or its program ends the connection",
             ));
         }
-        if let Some(waits) = self.pending((peer_number, peer)) {
-            return Some((format!("{has}; {name}: {waits}"), cause_of(peer, self.t)));
+        if let Some((waits, cause)) = self.pending((peer_number, peer)) {
+            // Of a fabric it is not known since when: it may just be executed.
+            let is_sure = peer.stalled.is_some() || !self.run.knows_all;
+            return is_sure.then(|| (format!("{has}; {name}: {waits}"), cause));
         }
         // Of several threads the one that waits for the peer's queue pair.
         let is_about_peer = |blocked: &&Blocked| match blocked.doing {
@@ -218,22 +227,30 @@ impl Moment<'_> {
             }
             _ => false,
         };
-        let any = self.idle(peer.process)?;
-        let mut all = self.run.threads.of(peer.process).map(|(_, blocked)| blocked);
-        let about_peer = all.find(is_about_peer);
-        if let Some(unpolled) = self.unpolled_of(peer).filter(|_| about_peer.is_none()) {
+        let any = self.idle(peer.process);
+        let all = self.run.threads.of(peer.process).map(|(_, blocked)| blocked);
+        // Of a fabric's threads only those that wait are known.
+        let is_sure =
+            |blocked: &&Blocked| any.is_some() || self.run.knows_all && self.is_long(blocked);
+        let about_peer = all.filter(is_sure).find(is_about_peer);
+        let is_asleep = self.run.processes.get(&peer.process).is_some_and(|known| known.is_asleep);
+        let is_idle = any.is_some() || is_asleep || self.is_asked;
+        if let Some(unpolled) = self.unpolled_of(peer).filter(|_| is_idle && about_peer.is_none()) {
+            let does = any.map_or(String::new(), |any| {
+                let since = duration(self.t.saturating_sub(any.since));
+                format!("; it {}, since {since}", self.doing(&any.doing))
+            });
             let why = format!(
-                "{has}, and its peer {name} does not look at what it has got: {unpolled}; it {}, since {}",
-                any.doing.text(),
-                duration(self.t.saturating_sub(any.since)),
+                "{has}, and its peer {name} does not look at what it has got: {unpolled}{does}"
             );
             let cause = "the peer's thread waits for something else meanwhile: a loop that serves events must not \
                          wait in its handlers";
             return Some((why, cause));
         }
-        let blocked = about_peer.unwrap_or(any);
+        let blocked = about_peer.or(any)?;
         let receives = times(self.waiting_receives(peer_number), "receive", "receives");
         let sent = match peer.sends.posted {
+            _ if self.run.knows_all => "it has no send that is not done".into(),
             0 => "it has posted no send".into(),
             sends => format!(
                 "it has posted {}, the last {}, and all are done",
@@ -244,7 +261,7 @@ impl Moment<'_> {
         let why = format!(
             "{has}, and its peer sends nothing: {name} {}, since {}; {sent}, and qp {peer_number} has \
              {receives} posted",
-            blocked.doing.text(),
+            self.doing(&blocked.doing),
             duration(self.t.saturating_sub(blocked.since)),
         );
         Some((why, BOTH))

@@ -1,5 +1,7 @@
 //! Why an event channel of the connection manager gives no event.
 
+use soft_hca_verbs::CmEvent;
+
 use super::moment::{Moment, Verdict};
 use crate::entry::Channel;
 use crate::model::{Doing, Id, Key};
@@ -13,7 +15,7 @@ impl Moment<'_> {
             return elsewhere.or_else(|| self.unused((process, fd), &ids));
         }
         let mine = ids.iter().filter(|(_, id)| id.channel == Some(fd));
-        let asking = mine.filter(|(_, id)| id.asked.is_some_and(|(_, t)| t <= since));
+        let asking = mine.filter(|(_, id)| id.asked.is_some_and(|(_, t)| t <= Some(since)));
         for (number, id) in asking {
             let (call, t) = id.asked?;
             let verdict = match call {
@@ -23,7 +25,7 @@ impl Moment<'_> {
                 _ => None,
             };
             if let Some((why, cause)) = verdict {
-                let why = format!("{call} of id {number} was called {}; {why}", self.ago(t));
+                let why = format!("{call} of id {number} was called{}; {why}", self.since(" ", t));
                 return Some((why, cause));
             }
         }
@@ -36,18 +38,20 @@ impl Moment<'_> {
         if ids.iter().any(|(_, id)| id.channel.is_none()) {
             return None;
         }
-        self.idle(process)?;
-        let why = match (self.run.ids.last_at((process, fd)), ids.first()) {
-            (Some((last, t)), _) => format!(
-                "no id uses this event channel: id {last}, the last one, was destroyed {}",
-                self.ago(t)
-            ),
-            (None, Some((number, Id { channel: Some(channel), .. }))) => format!(
-                "no id uses this event channel: id {number} has event channel {channel}, and nothing \
-                 comes to this one"
-            ),
+        if !self.is_idle(process) {
+            return None;
+        }
+        let more = match (self.run.ids.last_at((process, fd)), ids.first()) {
+            _ if self.run.knows_all => String::new(),
+            (Some((last, t)), _) => {
+                format!(": id {last}, the last one, was destroyed {}", self.ago(t))
+            }
+            (None, Some((number, Id { channel: Some(channel), .. }))) => {
+                format!(": id {number} has event channel {channel}, and nothing comes to this one")
+            }
             _ => return None,
         };
+        let why = format!("no id uses this event channel{more}");
         let cause = "rdma_get_cm_event is called for another channel than the one that rdma_create_id was \
                      given (without one an id has its own, id->channel)";
         Some((why, cause))
@@ -56,18 +60,23 @@ impl Moment<'_> {
     /// A wait for ids that get no event: they were told of their end, or have asked for nothing.
     fn all_over(&self, (process, fd): (u32, u32), ids: &[(u32, &Id)]) -> Verdict {
         // Another thread may ask for something.
-        self.idle(process)?;
+        if !self.is_idle(process) {
+            return None;
+        }
         let mine: Vec<_> = ids.iter().filter(|(_, id)| id.channel == Some(fd)).collect();
         if !mine.iter().all(|(_, id)| id.gets_nothing()) {
             return None;
         }
         let last = |(_, id): &&&(u32, &Id)| id.events.last().map(|(_, t, _)| *t);
         let (number, id) = mine.iter().max_by_key(last)?;
-        let (event, t, _) = id.events.last()?;
-        let why = format!(
-            "{event} of id {number} was taken {}, and nothing was called since that leads to another event",
-            self.ago(*t)
-        );
+        let end = match id.events.last() {
+            Some((event, t, _)) => format!("{event} of id {number} was taken {}", self.ago(*t)),
+            None if self.run.knows_all => {
+                format!("the connection of id {number} was rejected or has failed")
+            }
+            None => return None,
+        };
+        let why = format!("{end}, and nothing was called since that leads to another event");
         let cause = match id.is_over {
             true => {
                 "the event was not looked at (event->event, event->status): none comes behind one that \
@@ -78,8 +87,11 @@ impl Moment<'_> {
         Some((why, cause))
     }
 
-    /// An event that goes to another channel, where nobody waits.
+    /// An event that goes to another channel, where nobody waits. Of a fabric it is told when it has come.
     fn elsewhere(&self, (process, fd): (u32, u32)) -> Verdict {
+        if self.run.knows_all {
+            return None;
+        }
         let waits_at = |channel: u32| {
             let at = Doing::Waits { on: Channel::Connection, fd: channel };
             self.run.threads.of(process).any(|(_, blocked)| blocked.doing == at)
@@ -89,9 +101,9 @@ impl Moment<'_> {
             self.run.ids.of(process).find(|(_, id)| id.asked.is_some() && is_lost(id))?;
         let (call, t) = id.asked?;
         let why = format!(
-            "{call} of id {number} was called {}, and its event goes to event channel {}, where nobody \
+            "{call} of id {number} was called{}, and its event goes to event channel {}, where nobody \
              waits",
-            self.ago(t),
+            self.since(" ", t),
             id.channel?
         );
         let cause = "rdma_create_id was given another channel than the one that is read, or \
@@ -108,11 +120,15 @@ impl Moment<'_> {
             }
             let name = self.run.name(process);
             let why = format!(
-                "{name} has taken the request {} (id {number}), and has called neither rdma_accept nor \
+                "{name} has taken the request{} (id {number}), and has called neither rdma_accept nor \
                  rdma_reject",
-                self.ago(taken)
+                self.since(" ", taken)
             );
             return Some((why, "the server forgets to answer, or waits for something else first"));
+        }
+        // Of a fabric an event that nobody takes is told of by itself.
+        if self.run.knows_all {
+            return None;
         }
         let mut listeners =
             self.run.ids.all.iter().filter(|((process, _), id)| id.listens && self.lives(*process));
@@ -157,13 +173,14 @@ impl Moment<'_> {
             return None;
         }
         let name = self.run.name(process);
-        let why = match other.disconnected {
-            Some(t) => format!(
-                "{name} has taken RDMA_CM_EVENT_DISCONNECTED of its id {number} {}, and has called \
+        let taken = other.events.iter().rev().find(|(event, ..)| *event == CmEvent::DISCONNECTED);
+        let why = match other.is_disconnected {
+            true => format!(
+                "{name} has taken RDMA_CM_EVENT_DISCONNECTED of its id {number}{}, and has called \
                  neither rdma_disconnect nor rdma_destroy_id",
-                self.ago(t)
+                self.since(" ", taken.map(|(_, t, _)| *t))
             ),
-            None => format!(
+            false => format!(
                 "{name} has not taken RDMA_CM_EVENT_DISCONNECTED from the event channel of its id \
                  {number}"
             ),

@@ -28,7 +28,7 @@ impl Moment<'_> {
             return Some(self.unheard(**number, cq));
         }
         let is_silent = |cq: &CompletionQueue| match cq.armed {
-            Armed::Never | Armed::No => true,
+            Armed::Never | Armed::No => !cq.has_event,
             Armed::Spent { .. } => {
                 cq.event.is_some_and(|event| self.t.saturating_sub(event) >= HANG_NS)
             }

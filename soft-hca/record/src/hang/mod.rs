@@ -6,6 +6,7 @@
 mod completions;
 mod connecting;
 mod events;
+mod fabric;
 mod moment;
 
 use std::sync::Arc;
@@ -13,9 +14,10 @@ use std::sync::Arc;
 use crate::entry::Channel;
 use crate::model::{Blocked, Doing, Thread};
 use crate::place::Place;
-use moment::{HANG_NS, Verdict, times};
 
+pub use fabric::Finding;
 pub use moment::Moment;
+use moment::{Verdict, times};
 
 /// A thread that is blocked, and why.
 #[derive(Clone, Debug)]
@@ -37,12 +39,12 @@ pub struct Hang {
 impl Moment<'_> {
     /// Threads that are blocked, of those that `is_meant` picks.
     pub fn blocked(&self, is_meant: impl Fn(Thread, &Blocked) -> bool) -> Vec<Hang> {
-        let is_long = |blocked: &Blocked| self.t.saturating_sub(blocked.since) >= HANG_NS;
         let all = self.run.threads.all();
-        let all = all.filter(|(thread, blocked)| is_long(blocked) && is_meant(*thread, blocked));
+        let all =
+            all.filter(|(thread, blocked)| self.is_long(blocked) && is_meant(*thread, blocked));
         let hangs = all.filter_map(|(thread, blocked)| {
             let (why, cause) = self.why(thread, blocked)?;
-            let (what, source) = (blocked.doing.text(), blocked.source.clone());
+            let (what, source) = (self.doing(&blocked.doing), blocked.source.clone());
             Some(Hang { thread, since: blocked.since, what, why, cause, source })
         });
         hangs.collect()

@@ -1,6 +1,6 @@
-//! The state of a run at a time, and what is said of times.
+//! The state of a run at a time, and what is said of a time, a thread and a process in it.
 
-use crate::model::{Blocked, Run};
+use crate::model::{Blocked, Doing, Run};
 use crate::time::{duration, seconds};
 
 /// The least time, in nanoseconds, after which a blocked thread is reported.
@@ -18,6 +18,9 @@ pub struct Moment<'a> {
     pub t: u64,
     /// It is now, and not in a record, where entries can be looked up.
     pub is_now: bool,
+    /// Somebody asks, so that what other threads of a program may do is left out of account. Else only what is
+    /// surely wrong is told.
+    pub is_asked: bool,
 }
 
 pub(super) fn times(count: u64, one: &str, many: &str) -> String {
@@ -25,6 +28,15 @@ pub(super) fn times(count: u64, one: &str, many: &str) -> String {
 }
 
 impl Moment<'_> {
+    pub(super) fn is_long(&self, blocked: &Blocked) -> bool {
+        self.t.saturating_sub(blocked.since) >= HANG_NS
+    }
+
+    /// In words that follow the process's name. Descriptors and the number of polls only the program knows.
+    pub(super) fn doing(&self, doing: &Doing) -> String {
+        if self.run.knows_all { doing.brief() } else { doing.text() }
+    }
+
     /// When something was: how long before now, or in a record where it is to be found.
     pub(super) fn ago(&self, t: u64) -> String {
         match self.is_now {
@@ -48,5 +60,14 @@ impl Moment<'_> {
     /// A thread of a process that does nothing any more.
     pub(super) fn idle(&self, process: u32) -> Option<&Blocked> {
         self.run.threads.blocked_since(process, self.t.saturating_sub(HANG_NS / 2))
+    }
+
+    /// Whether a process is taken to do nothing any more.
+    pub(super) fn is_idle(&self, process: u32) -> bool {
+        self.is_asked || self.idle(process).is_some()
+    }
+
+    pub(super) fn is_stopped(&self, process: u32) -> bool {
+        self.run.processes.get(&process).is_some_and(|process| process.is_stopped)
     }
 }

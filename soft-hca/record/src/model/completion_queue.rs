@@ -61,7 +61,7 @@ pub struct CompletionQueue {
     /// How often it was armed.
     pub arms: u32,
     /// When the call that has armed it last was over.
-    pub(super) armed_until: u64,
+    pub armed_until: u64,
     /// Completions that have come, but for those that found it full.
     pub completions: u64,
     /// Completions that were polled.
@@ -80,7 +80,7 @@ pub struct CompletionQueue {
     pub pending: u64,
     /// Queue pairs whose failures were polled behind other completions: the program may not have looked at them
     /// before it polls again.
-    pub(super) failed_behind: Vec<u32>,
+    pub failed_behind: Vec<u32>,
     /// Entries were missing while it was there: completions and polls of it are unknown.
     pub is_partial: bool,
     /// Its event waits in the channel; known of a fabric, not of a record.

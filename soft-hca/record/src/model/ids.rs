@@ -19,24 +19,37 @@ pub struct Id {
     pub channel: Option<u32>,
     /// `rdma_listen` was called.
     pub listens: bool,
-    /// The last call whose event has not been taken, and its time.
-    pub asked: Option<(&'static str, u64)>,
+    /// The last call whose event has not been taken, and its time, if that is known.
+    pub asked: Option<(&'static str, Option<u64>)>,
     /// The queue pair that it connects.
     pub qp: Option<u32>,
-    /// Of a request that was taken: the peer's queue pair, and when.
-    pub request: Option<(u32, u64)>,
+    /// Of a request that was taken: the peer's queue pair, and when, if that is known.
+    pub request: Option<(u32, Option<u64>)>,
     /// It was accepted or rejected.
     pub is_answered: bool,
-    /// When it was told that the peer has disconnected.
-    pub disconnected: Option<u64>,
+    /// It was told that the peer has disconnected.
+    pub is_disconnected: bool,
     /// `rdma_disconnect` was called.
     pub has_disconnected: bool,
     /// An event has told of its connection or membership, whose end another event will tell.
-    is_established: bool,
+    pub is_established: bool,
     /// An event has told that there will be no connection or membership.
     pub is_over: bool,
     /// Events that were taken: name, time and thread.
     pub events: Vec<(CmEvent, u64, u32)>,
+}
+
+/// Events that wait in an event channel; known of a fabric, not of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The process and the channel.
+    pub channel: (u32, u32),
+    /// How many there are.
+    pub count: usize,
+    /// The first one, and its id.
+    pub first: (CmEvent, u32),
+    /// Process and channel of the other end of the connection that the first one is about.
+    pub other: Option<(u32, u32)>,
 }
 
 /// All ids.
@@ -48,6 +61,8 @@ pub struct Ids {
     pub destroyed: BTreeMap<Key, Id>,
     /// The last id of an event channel that was destroyed, and the time.
     last: BTreeMap<(u32, u32), (u32, u64)>,
+    /// Events that no program has taken; known of a fabric, not of a record.
+    pub unread: Vec<Unread>,
 }
 
 impl Id {
@@ -123,11 +138,11 @@ impl Ids {
         id.qp = qp(&call.args, "qp_num").or(id.qp);
         if let Some(name) = ASKING.into_iter().find(|name| *name == call.name) {
             // An id that was told of the end gets no further event.
-            let is_over = name == "rdma_disconnect" && id.disconnected.is_some();
+            let is_over = name == "rdma_disconnect" && id.is_disconnected;
             // The library of who connects answers an acceptance by one of its own.
             let is_answer = name == "rdma_accept" && id.request.is_none();
             if !is_answer {
-                id.asked = (!is_over).then_some((name, entry.t));
+                id.asked = (!is_over).then_some((name, Some(entry.t)));
             }
         }
     }
@@ -138,7 +153,7 @@ impl Ids {
             let listener = self.all.entry((entry.process, listen)).or_default();
             listener.events.push(taken);
             let channel = listener.channel;
-            let request = event.qp.map(|qp| (qp, entry.t));
+            let request = event.qp.map(|qp| (qp, Some(entry.t)));
             let new = Id { channel, request, ..Id::default() };
             self.all.insert((entry.process, event.id), new);
             return;
@@ -152,9 +167,7 @@ impl Ids {
             event.event,
             CmEvent::ESTABLISHED | CmEvent::CONNECT_RESPONSE | CmEvent::MULTICAST_JOIN
         );
-        if event.event == CmEvent::DISCONNECTED {
-            id.disconnected = Some(entry.t);
-        }
+        id.is_disconnected |= event.event == CmEvent::DISCONNECTED;
     }
 
     /// The id that arguments of a process name.

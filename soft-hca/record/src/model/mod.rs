@@ -31,13 +31,13 @@ use std::sync::Arc;
 use soft_hca_verbs::{Cause, EventType, QpState, WcStatus};
 
 pub use completion_queue::{Armed, CompletionQueue, Unpolled};
-pub use ids::{Id, Ids, Key};
+pub use ids::{Id, Ids, Key, Unread};
 pub use memory::range;
 pub use process::Process;
 pub use queue_pair::{Capacity, End, QueuePair};
 pub use receives::Receives;
 pub use regions::{Region, Regions};
-pub use send_queue::{Range, Send};
+pub use send_queue::{Range, Send, SendQueue};
 pub use stalled::{STALL_NS, Stalled};
 pub use threads::{Blocked, Doing, Thread, Threads};
 pub use writes::{Writes, overlap};
@@ -165,6 +165,11 @@ pub fn source(entry: &Entry) -> Option<Arc<Place>> {
 }
 
 impl Run {
+    /// Of a fabric, whose objects are put into it as they are: all of them are known.
+    pub fn of_fabric() -> Self {
+        Self { knows_all: true, ..Self::default() }
+    }
+
     /// The name of a process.
     pub fn name(&self, process: u32) -> String {
         let name = self.processes.get(&process).map(|known| &known.name);

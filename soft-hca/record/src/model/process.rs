@@ -14,6 +14,8 @@ pub struct Process {
     pub ended: Option<u64>,
     /// It is stopped by a signal or a debugger; known of a fabric, not of a record.
     pub is_stopped: bool,
+    /// All its threads sleep in the kernel; known of a fabric, not of a record.
+    pub is_asleep: bool,
     /// Its posts and polls pass through the hook, and are on record.
     pub is_hooked: bool,
     /// When one of its queue pairs got a message last.

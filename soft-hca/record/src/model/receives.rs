@@ -34,6 +34,11 @@ pub struct Receives {
 }
 
 impl Receives {
+    /// So many wait for a message, of which no more is known.
+    pub fn at_rest(waiting: u64) -> Self {
+        Self { posted: waiting, ..Self::default() }
+    }
+
     pub(super) fn posts(&mut self, t: u64, posted: &ReceivePosted, source: Option<Arc<Place>>) {
         let is_seen = posted.seen == Seen::AtPost;
         self.posted += 1;

@@ -16,7 +16,7 @@ const MOST: usize = 1 << 16;
 pub type Range = (u64, u64);
 
 /// A send work request whose slot in the queue is not free again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Send {
     /// The program's name for it.
     pub wr_id: u64,
@@ -85,6 +85,12 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
+    /// One with these requests that are not executed, the oldest first, and so many unsignaled ones that were
+    /// since the last completion; of earlier ones no more is known.
+    pub fn at_rest(pending: impl IntoIterator<Item = Send>, unsignaled: u64) -> Self {
+        Self { requests: pending.into_iter().collect(), unsignaled, ..Self::default() }
+    }
+
     pub(super) fn posts(&mut self, send: Send) {
         (self.posted, self.last_posted) = (self.posted + 1, send.t.unwrap_or_default());
         self.messages += u64::from(send.takes_receive);

@@ -29,7 +29,7 @@ pub struct Stalled {
 
 impl Stalled {
     /// A request that begins to wait at a time.
-    pub(super) fn new(
+    pub fn new(
         (wr_id, source): (u64, Option<Arc<Place>>),
         process: u32,
         t: u64,

@@ -69,12 +69,20 @@ pub fn function(on: Channel) -> &'static str {
 impl Doing {
     /// In words that follow the process's name.
     pub fn text(&self) -> String {
+        let more = match self {
+            Self::Waits { fd, .. } => format!(" (channel {fd})"),
+            Self::Polls { times, .. } => format!(", {times} times"),
+            Self::Destroys { object, .. } => format!(" ({} {object})", object.kind()),
+        };
+        format!("{}{more}", self.brief())
+    }
+
+    /// The same without what only the program itself knows, such as its descriptors.
+    pub fn brief(&self) -> String {
         match self {
-            Self::Waits { on, fd } => format!("waits in {} (channel {fd})", function(*on)),
-            Self::Polls { cq, times } => format!("polls cq {cq} in vain, {times} times"),
-            Self::Destroys { call, object, .. } => {
-                format!("waits in {call} ({} {object})", object.kind())
-            }
+            Self::Waits { on, .. } => format!("waits in {}", function(*on)),
+            Self::Polls { cq, .. } => format!("polls cq {cq} in vain"),
+            Self::Destroys { call, .. } => format!("waits in {call}"),
         }
     }
 }
@@ -127,6 +135,17 @@ impl Threads {
                 self.blocked.insert(key, Blocked { doing, since: first, source });
             }
         }
+    }
+
+    /// A thread is blocked, as a fabric shows it.
+    pub fn block(&mut self, thread: Thread, blocked: Blocked) {
+        self.seen.insert(thread);
+        self.blocked.insert(thread, blocked);
+    }
+
+    /// There is another thread, which may do something.
+    pub fn see(&mut self, thread: Thread) {
+        self.seen.insert(thread);
     }
 
     /// Those that are blocked.

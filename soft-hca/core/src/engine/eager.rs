@@ -14,7 +14,7 @@
 //!   queue pair take effect in order (IBTA volume 1, 10.8.3);
 //! - after each command of its owner that may have ended a receive work request or a memory region:
 //!   from then on the memory is the program's again. Such a command looks only at queues that are
-//!   listed ([`listed`](crate::engine::listed)).
+//!   listed ([`listed`]).
 //!
 //! The ring has one producer, which holds the queue's lock, and one consumer, which holds
 //! [`Cq::eager_lock`]. An entry begins with the address it is for, and has its bytes behind that, in

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::scripts::Folder;
 use crate::tree::top;
 
-/// What a stage's tests have printed: two runners that close in their own ways.
+/// Output of the tests of a stage: two runners that close in their own ways.
 const PRINTED: &str = "..
 test records::protoc_reads_a_trace ... skipped: protoc is not installed (package protobuf-compiler)
 i.

@@ -1,4 +1,4 @@
-//! What a fabric shows beside its threads: programs that are stopped, send queues that do not go on, events that
+//! Findings about a fabric beside its threads: programs that are stopped, send queues that do not go on, events that
 //! no program takes.
 
 use super::moment::{Moment, times};
@@ -12,7 +12,7 @@ pub struct Finding {
     pub process: u32,
     /// In words that follow its name.
     pub what: String,
-    /// What usually causes that.
+    /// The usual cause.
     pub cause: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a test needs and a machine may not have. A test without it is skipped: the runner of tests counts it as passed,
+//! Needs of tests that a machine may not meet. A test without it is skipped: the runner of tests counts it as passed,
 //! so a line in the runner's output says that it was not, and `./check` counts and names it by that line.
 #![forbid(unsafe_code)]
 

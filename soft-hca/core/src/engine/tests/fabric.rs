@@ -161,7 +161,7 @@ impl TestEnv {
     }
 }
 
-/// What only the link's packets, or a test, has the engine do.
+/// Calls of the engine that only the packets of the link, or a test, make.
 #[cfg(test)]
 impl Actor<'_> {
     /// Adds a completion, wakes the channel if the queue is armed for it.

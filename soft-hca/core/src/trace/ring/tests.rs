@@ -225,7 +225,7 @@ fn uneven_positions_lead_nowhere() {
     theirs.header().freed.store(5, Release);
     theirs.release(at);
     assert_eq!(theirs.header().freed.load(Acquire), end);
-    // What has been read is zeros, from the position below on.
+    // Records that were read are zeros, from the position below on.
     assert!((0..end).step_by(4).all(|at| theirs.word(at).load(Acquire) == 0));
     let path = folder.0.join("ring");
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(CHUNK + 3).unwrap();

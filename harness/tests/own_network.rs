@@ -13,7 +13,7 @@ pub fn names_file() -> PathBuf {
 pub fn is_possible() -> bool {
     let is_possible = private::is_possible(Network::WithInterface, &names_file());
     if !is_possible {
-        needs::skipped("this host allows no network of one's own");
+        needs::missing("this host allows no network of one's own");
     }
     is_possible
 }

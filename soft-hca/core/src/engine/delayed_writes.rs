@@ -43,6 +43,12 @@ fn is_moved(qp: &Qp) -> bool {
     qp.put_off_until_ns.load(Acquire) & MOVED != 0
 }
 
+/// Whether the recording wants writes to be delayed.
+#[inline]
+pub(super) fn is_requested(actor: &Actor<'_>) -> bool {
+    actor.is_traced() && actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32
+}
+
 /// The share of `limit` requests from the head on that is executed now; `None` if the one at the head is delayed, and
 /// the daemon comes back. The queue pair is not a strict one; the caller holds the `send_lock`.
 pub(super) fn turn(
@@ -51,8 +57,7 @@ pub(super) fn turn(
     limit: u32,
     deferred: &mut Deferred,
 ) -> Option<Turn> {
-    let is_requested =
-        actor.is_traced() && actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32;
+    let is_requested = is_requested(actor);
     // Bytes that are moved already are not those of a batch.
     let mut turn = match is_moved(requester.qp) {
         true => Turn { limit: limit.min(1), bytes: Bytes::Moved },

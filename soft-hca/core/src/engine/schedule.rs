@@ -1,9 +1,9 @@
 //! When requests are executed: ordinarily at once. Only here a queue pair whose
 //! requests are put off ([`strict`], [`delayed_writes`]) differs from others.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Qp, Scope};
+use crate::arena::Qp;
 use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
 use crate::engine::proc::DAEMON;
@@ -31,9 +31,8 @@ pub(super) fn turn(
 /// Whether requests of a queue pair may be put off, or the one at the head is.
 #[inline]
 fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
-    let delays_writes = || actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32;
     qp.put_off_until_ns.load(Acquire) != 0
-        || (actor.is_traced() && delays_writes())
+        || delayed_writes::is_requested(actor)
         || (actor.me == DAEMON && strict::is_strict(qp))
 }
 

@@ -268,10 +268,7 @@ const SIGNALS: [i32; 19] = [1, 2, 3, 5, 6, 10, 12, 13, 14, 15, 24, 25, 26, 27, 2
 
 #[test]
 fn a_signal_is_the_programs() {
-    // A signal that the tests' own process ignores, as SIGHUP under `nohup`, would be ignored by its programs, and a
-    // shell sets no trap for such a signal.
-    let defaults = ["env", "--default-signal"].map(String::from);
-    let place = Place::with("record-signals", defaults.into(), Vec::new());
+    let place = Place::new("record-signals");
     let status = |command: &[&str], signal: i32| {
         let number = signal.to_string();
         let output = place.file(&place.unique("said"));

@@ -21,7 +21,7 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use crate::place::Place;
+use crate::place::{Place, with_default_signals};
 use crate::program::Program;
 use crate::skipped;
 use crate::{assert_has, tcp};
@@ -195,9 +195,8 @@ impl Host {
     pub fn start_plain(&self, line: &str) -> Program {
         let file = self.place.file(&format!("{}.txt", self.place.unique("plain")));
         let output = fs::File::create(&file).unwrap();
-        let by = &self.namespace.by;
-        let mut command = Command::new(&by[0]);
-        command.args(&by[1..]).args(line.split_whitespace()).stdin(Stdio::null());
+        let mut command = with_default_signals();
+        command.args(&self.namespace.by).args(line.split_whitespace()).stdin(Stdio::null());
         command.stdout(output.try_clone().unwrap()).stderr(output);
         Program::new(line, command.spawn().unwrap(), file)
     }

@@ -20,6 +20,14 @@ pub fn built(name: &str) -> PathBuf {
     file
 }
 
+/// A command that takes the words of another one. A signal that the tests' own process ignores, as SIGINT in the
+/// background of a shell and SIGHUP under `nohup`, would be ignored by that as well.
+pub(crate) fn with_default_signals() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal");
+    command
+}
+
 /// A folder with one fabric, which nothing else is in, and the programs' output.
 #[derive(Debug)]
 pub struct Place {
@@ -96,15 +104,10 @@ impl Place {
 
     /// `soft-hca` with arguments, about to be started here.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = match self.by.split_first() {
-            None => Command::new(&self.soft_hca),
-            Some((by, words)) => {
-                let mut command = Command::new(by);
-                command.args(words).arg(&self.soft_hca);
-                command
-            }
-        };
+        let mut command = with_default_signals();
         command
+            .args(&self.by)
+            .arg(&self.soft_hca)
             .args(arguments)
             .current_dir(&self.dir)
             .env("XDG_RUNTIME_DIR", &self.dir)

@@ -26,5 +26,6 @@ mod records;
 mod scripts;
 mod ssh;
 mod suspend;
+mod translations;
 mod tree;
 mod two_hosts;

@@ -64,7 +64,9 @@ fn follow(label: &str, target: &str, page: &str, folder: &Path) -> Result<(), St
     if !file.is_empty() && !path.exists() {
         return Err(format!("there is no {file}"));
     }
-    let text = || fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"));
+    // Code hosts show it below a folder.
+    let shown = if path.is_dir() { path.join("README.md") } else { path.clone() };
+    let text = || fs::read_to_string(&shown).map_err(|error| format!("{file}: {error}"));
     if let Some(heading) = heading {
         let text = if file.is_empty() { page.to_owned() } else { text()? };
         if !prose(&text).any(|(_, line)| slug(line).as_deref() == Some(heading)) {
@@ -123,6 +125,8 @@ mod tests {
         assert_eq!(one("[x](src/nothing.rs)"), "there is no src/nothing.rs");
         assert_eq!(one("[x](#nothing)"), "no heading is #nothing");
         assert_eq!(one("[x](README.md#nothing)"), "no heading is #nothing");
+        assert_eq!(one("[x](../harness#nothing)"), "no heading is #nothing");
+        assert_eq!(of("[x](../harness#the-site)"), []);
     }
 
     #[test]

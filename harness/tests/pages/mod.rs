@@ -37,9 +37,12 @@ fn name(page: &Path) -> String {
     page.strip_prefix(top()).unwrap().display().to_string()
 }
 
-/// The pages written for readers of the examples; those on faithfulness are made by `./compare`.
+/// The pages written for readers of the examples; those on faithfulness are made by `./compare`. Translations have
+/// the commands of their originals.
 fn is_about_examples(page: &Path) -> bool {
-    name(page).starts_with("docs/") && !name(page).starts_with("docs/faithfulness")
+    let name = name(page);
+    let is_original = !name.starts_with("docs/faithfulness") && !name.ends_with(".zh-CN.md");
+    name.starts_with("docs/") && is_original
 }
 
 /// The words of the examples' source, where a reader may meet a verb or one of their functions.

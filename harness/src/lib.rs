@@ -8,6 +8,7 @@
 //! - [`private`]: a network of its own
 //! - [`soft_hca`]: a fabric in user space instead of a device
 //! - [`examples`]: the examples
+//! - [`map`]: the table of the examples that pages have
 //! - [`golden`]: comparison with the recorded transcripts
 //! - [`demo`]: the tour of the examples
 //! - [`faults`]: every verb that the examples call, made to fail
@@ -34,6 +35,7 @@ pub mod golden;
 pub mod hosts;
 pub mod lines;
 pub mod listen;
+pub mod map;
 pub mod migration;
 pub mod pair;
 pub mod peer;

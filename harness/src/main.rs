@@ -18,6 +18,7 @@ use harness::golden::share::{self, Share};
 use harness::golden::suite::{self, Suite};
 use harness::hosts::{ClientHost, Hosts};
 use harness::listen::Ready;
+use harness::map;
 use harness::migration::Migration;
 use harness::pair::Pair;
 use harness::private::{self, Network};
@@ -69,6 +70,8 @@ enum Command {
     Compare(Box<CompareArgs>),
     /// Run any two commands as a pair, with labelled output
     Pair(PairArgs),
+    /// Write the table of the examples into the pages that have it
+    Map,
     /// Write the repository's pages as a book for mdBook
     Site(SiteArgs),
     /// Write what there is to read about the examples' functions, for `soft-hca show --references`
@@ -361,6 +364,13 @@ fn run(cli: Cli) -> Result<bool, Error> {
         }
         .run(),
         Command::References(args) => references(&args),
+        Command::Map => {
+            let written = map::write(SOURCE.parent().unwrap_or(&SOURCE))?;
+            let mut out = io::stdout();
+            let mut say = |file: &PathBuf| writeln!(out, "{}", file.display());
+            let said = written.iter().try_for_each(&mut say);
+            said.map_err(Error::write(Path::new("standard output"))).map(|()| true)
+        }
         Command::Site(args) => {
             let top = SOURCE.parent().unwrap_or(&SOURCE);
             let counts = site::write(top, args.runs.as_deref(), &args.out)?;

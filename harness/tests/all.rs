@@ -15,6 +15,7 @@ mod install;
 mod layers;
 mod limited;
 mod manifests;
+mod map;
 mod marks;
 mod oldest_rust;
 mod on_soft_hca;

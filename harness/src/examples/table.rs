@@ -183,18 +183,6 @@ pub const EXAMPLES: &[Example] = &[
         ..PAIR
     },
     Example {
-        name: "atomic",
-        lesson: "fetch-and-add, compare-and-swap, both ends of a connection",
-        original: false,
-        ..PAIR
-    },
-    Example {
-        name: "many-clients",
-        lesson: "an agent thread for each client, or one poll() for all",
-        original: false,
-        ..PAIR
-    },
-    Example {
         name: "pubsub-rdma-1",
         lesson: "the subscriber reads what the server publishes",
         like: Some("ping-rdma-1"),
@@ -218,6 +206,29 @@ pub const EXAMPLES: &[Example] = &[
         lesson: "a write with immediate data tells the one written to",
         original: false,
         ..PING
+    },
+    Example {
+        name: "atomic",
+        lesson: "fetch-and-add, compare-and-swap, both ends of a connection",
+        original: false,
+        ..PAIR
+    },
+    Example {
+        name: "many-clients",
+        lesson: "an agent thread for each client, or one poll() for all",
+        original: false,
+        ..PAIR
+    },
+    Example {
+        name: "read-write-0",
+        lesson: "regions by message, as the C has it, faults included",
+        faulty: true,
+        ..READ_WRITE
+    },
+    Example {
+        name: "read-write",
+        lesson: "regions by message, then RDMA read or write",
+        ..READ_WRITE
     },
     Example {
         name: "rc-example",
@@ -252,31 +263,11 @@ pub const EXAMPLES: &[Example] = &[
         ..ONE
     },
     Example {
-        name: "read-write-0",
-        lesson: "regions by message, as the C has it, faults included",
-        faulty: true,
-        ..READ_WRITE
-    },
-    Example {
-        name: "read-write",
-        lesson: "regions by message, then RDMA read or write",
-        ..READ_WRITE
-    },
-    Example {
         name: "mckey",
         lesson: "multicast with the RDMA connection manager",
         tour_flags: "-C 10",
         evidence: Evidence::Counted(&[(Side::Server, Stream::Stdout, "^data transfers complete$")]),
         work: Work { clock: Clock::Asleep, flags: "-C 10", ..ONCE },
-        ..MULTICAST
-    },
-    Example {
-        name: "mc",
-        lesson: "unreliable datagrams to a multicast group",
-        // a receive queue that is too short for more loses messages
-        tour_flags: "-c 2",
-        evidence: Evidence::Counted(&[(Side::Server, Stream::Stdout, "^received message COUNT$")]),
-        work: Work { flags: "-c 2", ..ONCE },
         ..MULTICAST
     },
     Example {
@@ -286,6 +277,15 @@ pub const EXAMPLES: &[Example] = &[
         tour_flags: "-c 4",
         work: Work { flags: "-c 4", ..ONCE },
         ..ONE
+    },
+    Example {
+        name: "mc",
+        lesson: "unreliable datagrams to a multicast group",
+        // a receive queue that is too short for more loses messages
+        tour_flags: "-c 2",
+        evidence: Evidence::Counted(&[(Side::Server, Stream::Stdout, "^received message COUNT$")]),
+        work: Work { flags: "-c 2", ..ONCE },
+        ..MULTICAST
     },
     Example {
         name: "srq",

@@ -118,7 +118,7 @@ fn pairs(c: &[String], rust: &[String]) -> Vec<(usize, usize)> {
 /// Is it a comment, or an attribute, of what follows?
 pub fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
-    let begins = ["//", "/*", "* ", "*/", "#["];
+    let begins = ["//", "/*", "* ", "*\t", "*/", "#["];
     begins.iter().any(|begin| line.starts_with(begin)) || line.trim_end() == "*"
 }
 

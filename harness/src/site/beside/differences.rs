@@ -10,8 +10,9 @@ pub type Difference = String;
 /// What is written as code.
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("`([^`]+)`").expect("a constant pattern"));
-/// A name.
-static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\w+$").expect("a constant pattern"));
+/// A name, which is no long option.
+static NAME: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:^|[^\w-])(\w+)").expect("a constant pattern"));
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("a constant pattern"));
 /// An option of the command line.
 static OPTION: LazyLock<Regex> =
@@ -40,7 +41,8 @@ pub fn entries(list: &str) -> Vec<Difference> {
 /// else an option that it reads. `functions` are names, each with the code of either side.
 pub fn place(entry: &str, functions: &[(&str, String)]) -> Option<usize> {
     let codes: Vec<&str> = CODE.captures_iter(entry).map(|code| code.extract::<1>().1[0]).collect();
-    let names: Vec<&str> = codes.iter().copied().filter(|code| NAME.is_match(code)).collect();
+    let names = codes.iter().flat_map(|code| NAME.captures_iter(code));
+    let names: Vec<&str> = names.map(|name| name.extract::<1>().1[0]).collect();
     let itself = |name: &&str| functions.iter().position(|(function, _)| function == name);
     let with = |name: &&str| {
         let is_it = |code: &str| WORD.find_iter(code).any(|word| word.as_str() == *name);
@@ -81,5 +83,6 @@ mod tests {
         assert_eq!(of("`-s -1`, `thread_cancel`"), None);
         assert_eq!(of("our_disconnect"), None);
         assert_eq!(of("`--x_y` is no name"), None);
+        assert_eq!(of("says `failed in (x_y) -1`"), Some(1));
     }
 }

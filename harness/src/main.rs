@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use harness::Error;
-use harness::compare::{self, options::CompareArgs};
+use harness::compare::{self, options::CompareArgs, originals::Originals};
 use harness::demo::{self, Demo};
 use harness::faults::data::Data;
 use harness::faults::{self, Faults, Selection};
@@ -93,6 +93,9 @@ struct SiteArgs {
     /// Folder of recorded runs: for each NAME.txt, NAME.calls, NAME.html and maybe NAME.why
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
+    /// Folder of the C originals, as for compare: their sources stand beside ours
+    #[arg(long, value_name = "DIR")]
+    c: Option<PathBuf>,
     /// Folder for the book
     #[arg(value_name = "DIR")]
     out: PathBuf,
@@ -373,9 +376,12 @@ fn run(cli: Cli) -> Result<bool, Error> {
         }
         Command::Site(args) => {
             let top = SOURCE.parent().unwrap_or(&SOURCE);
-            let counts = site::write(top, args.runs.as_deref(), &args.out)?;
-            let site::Counts { pages, sources, runs } = counts;
-            let counts = format!("{pages} pages, {sources} sources, {runs} runs");
+            let originals = args.c.map(Originals::with_sources).transpose()?;
+            let counts = site::write(top, args.runs.as_deref(), originals.as_ref(), &args.out)?;
+            let site::Counts { pages, sources, runs, beside } = counts;
+            let counts = format!(
+                "{pages} pages, {sources} sources, {runs} runs, {beside} pages of C and Rust"
+            );
             let out = writeln!(io::stdout(), "{counts}");
             out.map_err(Error::write(Path::new("standard output"))).map(|()| true)
         }

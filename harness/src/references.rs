@@ -4,13 +4,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
-use regex::Regex;
 use serde::Serialize;
 
 use crate::Error;
 use crate::examples::{EXAMPLES, Example};
+use crate::site::beside::{self, source::FUNCTION};
 use crate::site::links::{self, LINK};
 
 /// The pages whose tables name functions, and what each calls its source.
@@ -40,11 +39,6 @@ const OURS: [(&[&str], &[&str]); 4] = [
 ];
 /// The same, in the suite's examples.
 const OURS_IN_SUITE: [&str; 2] = ["our_wait_for_event", "random"];
-
-static FUNCTION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?m)^(?:pub(?:\(crate\))? )?(?:unsafe )?(?:extern "C" )?fn (\w+)"#)
-        .expect("a constant pattern")
-});
 
 /// A page to which a timeline links: that of the repository, or of the site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +95,7 @@ pub fn all(top: &Path, pages: Pages<'_>) -> Result<Vec<Reference>, Error> {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             for function in FUNCTION.captures_iter(&text) {
                 let function = Function { example, stem: &stem, name: &function[1] };
-                let mut texts: Vec<Text> = function.in_c().into_iter().collect();
+                let mut texts: Vec<Text> = function.in_c(pages).into_iter().collect();
                 texts.extend(function.said(&rows));
                 if !texts.is_empty() {
                     let (file, function) = (function.file(), function.name.to_owned());
@@ -125,8 +119,8 @@ impl Function<'_> {
         format!("{}/src/{}.rs", self.example.name, self.stem)
     }
 
-    /// The same function of the C.
-    fn in_c(&self) -> Option<Text> {
+    /// The same function of the C; the site has a page with both.
+    fn in_c(&self, pages: Pages<'_>) -> Option<Text> {
         let file = self.example.c_source(self.stem)?;
         let is_of_suite = self.example.is_of_suite() && OURS_IN_SUITE.contains(&self.name);
         let is_ours = |(examples, functions): &(&[&str], &[&str])| {
@@ -135,7 +129,15 @@ impl Function<'_> {
         if is_of_suite || OURS.iter().any(is_ours) {
             return None;
         }
-        Some(Text { text: format!("In C: {} in {file}", self.name), link: None })
+        let link = match pages {
+            Pages::Repository(_) => None,
+            Pages::Site(from) => {
+                let page = beside::place(self.example.name).with_extension("html");
+                let anchor = beside::anchor(self.stem, self.name);
+                Some(format!("{}#{anchor}", links::relative(from, &page)))
+            }
+        };
+        Some(Text { text: format!("In C: {} in {file}", self.name), link })
     }
 
     /// What the pages say of it, and of the functions of earlier examples that it was: the nearest first, with their
@@ -255,6 +257,8 @@ mod tests {
         let all = all(top(), Pages::Site(Path::new("runs/x.html"))).unwrap();
         let said = of(&all, "ping-sr-0/src/c_d_id.rs", "our_create_id");
         assert_eq!(said[0].text, "In C: our_create_id in ping-sr-0/c_d_id.c");
+        let both = "../ping-sr-0/c-and-rust.html#c_d_id-our_create_id";
+        assert_eq!(said[0].link.as_deref(), Some(both));
         assert!(said[1].text.starts_with("Slides, p. 118–124: 1. the communication identifier"));
         let link = "../docs/course.html#6-connecting-the-client-p-114160";
         assert_eq!(said[1].link.as_deref(), Some(link));

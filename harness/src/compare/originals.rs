@@ -1,10 +1,11 @@
 //! Finds the C originals in a folder that the user has built.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::examples::{EXAMPLES, Example};
+use crate::examples::{EXAMPLES, Example, Sides};
 use crate::transcript::Side;
 
 /// What somebody has to do who has no build of the C.
@@ -73,7 +74,8 @@ Where it has to be
   What is missing is said and skipped.
 
 Then
-  ./compare --c DIR";
+  ./compare --c DIR
+  ./site --c DIR            (the sources, beside the programs, and the Rust side by side)";
 
 /// A folder with C programs.
 #[derive(Clone, Debug)]
@@ -91,6 +93,52 @@ impl Originals {
         }
         let dir = found.dir.display();
         Err(Error::Usage(format!("{dir}: no program of the C originals is there\n\n{WHAT_TO_DO}")))
+    }
+
+    /// Looks whether there is any source of the C.
+    ///
+    /// # Errors
+    /// There is none, or a folder cannot be read.
+    pub fn with_sources(dir: PathBuf) -> Result<Originals, Error> {
+        let found = Originals { dir };
+        for example in EXAMPLES {
+            if !found.sources(example)?.is_empty() {
+                return Ok(found);
+            }
+        }
+        let dir = found.dir.display();
+        Err(Error::Usage(format!("{dir}: no source of the C originals is there\n\n{WHAT_TO_DO}")))
+    }
+
+    /// The sources of an example, which are looked for beside its programs, in the order of their names: of one
+    /// program `PLACE.c`, of two all sources and headers of their folder.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn sources(&self, example: &Example) -> Result<Vec<PathBuf>, Error> {
+        if !example.original {
+            return Ok(Vec::new());
+        }
+        let sides = example.program_sides().iter();
+        let places = sides.flat_map(|&side| example.places(side));
+        let mut files = places.map(|place| self.dir.join(place + ".c"));
+        if example.sides != Sides::TwoPrograms {
+            return Ok(files.find(|file| file.is_file()).into_iter().collect());
+        }
+        // What lies in the folder of all examples need not be of this one.
+        let is_apart = |file: &PathBuf| file.parent() != Some(&self.dir) && file.is_file();
+        let Some(program) = files.find(is_apart) else { return Ok(Vec::new()) };
+        let folder = program.parent().unwrap_or(&self.dir);
+        let entries = fs::read_dir(folder).map_err(Error::read(folder))?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths: Vec<PathBuf> =
+            paths.collect::<Result<_, _>>().map_err(Error::read(folder))?;
+        let is_source = |path: &PathBuf| {
+            path.extension().is_some_and(|extension| extension == "c" || extension == "h")
+        };
+        paths.retain(is_source);
+        paths.sort();
+        Ok(paths)
     }
 
     /// The program that plays `side`, if it is there.
@@ -130,5 +178,32 @@ mod tests {
             assert!(rc.contains(&name.to_owned()), "{rc:?}");
         }
         assert_eq!(places("mc"), ["mc", "mc/mc"]);
+    }
+
+    #[test]
+    fn sources_lie_beside_the_programs() {
+        let dir = std::env::temp_dir().join(format!("originals-{}", std::process::id()));
+        let sources = |name: &str| {
+            let originals = Originals { dir: dir.clone() };
+            let found = originals.sources(Example::named(name).unwrap()).unwrap();
+            let below = |path: PathBuf| path.strip_prefix(&dir).unwrap().display().to_string();
+            found.into_iter().map(below).collect::<Vec<_>>()
+        };
+        fs::create_dir_all(dir.join("ping-sr-1")).unwrap();
+        let is_usage = |found| matches!(found, Err(Error::Usage(_)));
+        assert!(is_usage(Originals::with_sources(dir.clone())));
+        for file in ["server.c", "prototypes.h", "agent.c", "agent.o"] {
+            fs::write(dir.join("ping-sr-1").join(file), "").unwrap();
+        }
+        fs::write(dir.join("mc.c"), "").unwrap();
+        fs::write(dir.join("rdma-server.c"), "").unwrap();
+        let of_pair = ["ping-sr-1/agent.c", "ping-sr-1/prototypes.h", "ping-sr-1/server.c"];
+        assert_eq!(sources("ping-sr-1"), of_pair);
+        assert_eq!(sources("mc"), ["mc.c"]);
+        for none in ["read-write", "ping-sr-0", "srq", "atomic"] {
+            assert_eq!(sources(none), [""; 0], "{none}");
+        }
+        assert!(Originals::with_sources(dir.clone()).is_ok());
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -249,8 +249,8 @@ fn known(
     Ok(())
 }
 
-/// The text of the list in a README, without its heading.
-fn section(readme: &str) -> Option<&str> {
+/// The list of differences in a README, without its heading.
+pub fn section(readme: &str) -> Option<&str> {
     let (_, after) = readme.split_once(LIST)?;
     Some(after.split_once("\n## ").map_or(after, |(list, _)| list))
 }

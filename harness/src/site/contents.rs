@@ -7,6 +7,9 @@ use super::{is_markdown, links};
 use crate::Error;
 use crate::examples::EXAMPLES;
 
+/// What the part about the examples is called.
+pub const THE_EXAMPLES: &str = "The examples";
+
 /// What the part about the lessons is called.
 pub const LESSONS: &str = "The lessons";
 
@@ -86,7 +89,7 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
                 "docs/two-hosts.md",
             ]),
         ),
-        part("The examples", examples(top)?),
+        part(THE_EXAMPLES, examples(top)?),
         part(LESSONS, lessons(top)?),
         part("soft-hca", soft_hca(top)?),
         part(
@@ -176,7 +179,11 @@ fn soft_hca(top: &Path) -> Result<Vec<Chapter>, Error> {
     Ok([Chapter { page: readme.into(), below }].into_iter().chain(others).collect())
 }
 
-fn sources(top: &Path, package: &str) -> Result<Vec<PathBuf>, Error> {
+/// The sources of a crate.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn sources(top: &Path, package: &str) -> Result<Vec<PathBuf>, Error> {
     let folder = Path::new(package).join("src");
     let mut names = files(&top.join(&folder))?;
     names.retain(|name| name.extension().is_some_and(|extension| extension == "rs"));

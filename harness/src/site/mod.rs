@@ -4,6 +4,7 @@
 //! - [`contents`]: which pages there are, in their order
 //! - [`links`]: what a page links to, and where that is in the book
 //! - [`runs`]: the pages about recorded runs
+//! - [`beside`]: the pages with the C and the Rust of the examples
 //!
 //! A page is a path from the top of the repository: that of a text of Markdown, of a source, or of a folder
 //! without a `README.md`, which becomes a list of its files.
@@ -13,7 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::compare::originals::Originals;
 
+pub mod beside;
 pub mod contents;
 pub mod links;
 pub mod runs;
@@ -34,14 +37,21 @@ pub struct Counts {
     pub sources: usize,
     /// Pages about recorded runs.
     pub runs: usize,
+    /// Pages with the C and the Rust of an example.
+    pub beside: usize,
 }
 
-/// Writes the book of the repository at `top` to the folder `out`: `book.toml` and `pages`. `runs` is a folder
-/// of recorded runs; see [`runs`].
+/// Writes the book of the repository at `top` to the folder `out`: `book.toml`, a style sheet, and `pages`. `runs` is
+/// a folder of recorded runs; see [`runs`]. `originals` are what stands beside the Rust; see [`beside`].
 ///
 /// # Errors
 /// A file that cannot be read or written.
-pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Error> {
+pub fn write(
+    top: &Path,
+    runs: Option<&Path>,
+    originals: Option<&Originals>,
+    out: &Path,
+) -> Result<Counts, Error> {
     let runs = runs.map(Runs::read).transpose()?.unwrap_or_default();
     let mut parts = contents::parts(top)?;
     let others = others(top, &parts)?;
@@ -51,11 +61,13 @@ pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Erro
     let known: BTreeSet<&PathBuf> = parts.iter().flat_map(Part::pages).collect();
     let pages = out.join("pages");
     let (mut counts, mut summary) =
-        (Counts { pages: 0, sources: 0, runs: 0 }, "# Summary\n".to_owned());
+        (Counts { pages: 0, sources: 0, runs: 0, beside: 0 }, "# Summary\n".to_owned());
     for part in &parts {
         summary.push_str(&part.summary(top)?);
-        if part.title == contents::LESSONS {
-            summary.push_str(&runs.summary(top)?);
+        match part.title {
+            contents::THE_EXAMPLES => summary.push_str(&beside::summary()),
+            contents::LESSONS => summary.push_str(&runs.summary(top)?),
+            _ => {}
         }
         for page in part.pages() {
             let kind = if is_markdown(page) { &mut counts.pages } else { &mut counts.sources };
@@ -66,15 +78,21 @@ pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Erro
             };
             copy_files(&links::targets(&text, page, top), top, &pages)?;
             text = links::in_book(&text, page, top);
-            if let Some(name) = runs.of_page(page) {
-                let to = links::relative(&links::place(page, top), &runs::place(name));
-                text.push_str(&format!("\n---\n\n[A run of it, recorded]({to})\n"));
+            let both = beside::of_page(page);
+            let both = both.map(|name| ("The C and the Rust, side by side", beside::place(name)));
+            let run = runs.of_page(page);
+            let run = run.map(|name| ("A run of it, recorded", runs::place(name)));
+            for (what, to) in both.into_iter().chain(run) {
+                let to = links::relative(&links::place(page, top), &to);
+                text.push_str(&format!("\n---\n\n[{what}]({to})\n"));
             }
             put(&pages.join(links::place(page, top)), text.as_bytes())?;
         }
     }
     counts.runs = runs.write(top, &pages)?;
+    counts.beside = beside::write(top, originals, &pages)?;
     put(&pages.join("SUMMARY.md"), summary.as_bytes())?;
+    put(&out.join("beside.css"), beside::STYLE.as_bytes())?;
     put(&out.join("book.toml"), settings(top, &known).as_bytes())?;
     Ok(counts)
 }
@@ -82,7 +100,8 @@ pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Erro
 /// What mdBook is told: one searches pages, and not sources, whose index would be ten times as large.
 fn settings(top: &Path, known: &BTreeSet<&PathBuf>) -> String {
     let sources = known.iter().filter(|page| !is_markdown(page));
-    let places = sources.map(|page| links::place(page, top));
+    let both = beside::examples().map(|example| beside::place(example.name));
+    let places = sources.map(|page| links::place(page, top)).chain(both);
     let line = |place: PathBuf| format!("{:?} = {{ enable = false }}\n", place.display());
     places.map(line).fold(SETTINGS.to_owned(), |all, line| all + &line)
 }

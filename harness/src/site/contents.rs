@@ -84,6 +84,7 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
                 "docs/manual.md",
                 "docs/idiomatic.md",
                 "docs/two-hosts.md",
+                "docs/teaching.md",
             ]),
         ),
         part("The examples", examples(top)?),

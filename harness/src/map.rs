@@ -81,12 +81,16 @@ pub fn lessons() -> impl Iterator<Item = u32> {
 impl Page {
     fn table(&self, top: &Path) -> Result<String, Error> {
         let titles = match self.language {
-            Language::English => {
-                ["example", "what it teaches", "slides", "diff from", "lessons", "minutes", "source"]
-            }
-            Language::Chinese => {
-                ["示例", "教什么", "幻灯片", "与谁比较", "练习", "分钟", "来源"]
-            }
+            Language::English => [
+                "example",
+                "what it teaches",
+                "slides",
+                "diff from",
+                "lessons",
+                "minutes",
+                "source",
+            ],
+            Language::Chinese => ["示例", "教什么", "幻灯片", "与谁比较", "练习", "分钟", "来源"],
         };
         let mut text = line(&titles);
         text += &line(&titles.map(|_| "---"));
@@ -163,9 +167,8 @@ fn changed_lines(top: &Path, from: &str, to: &str) -> Result<usize, Error> {
     let sources = [from, to].map(|name| format!("{name}/src"));
     let mut diff = Command::new("diff");
     diff.args(["-ruN"]).args(&sources).current_dir(top).env("LC_ALL", "C");
-    let output = diff
-        .output()
-        .map_err(|source| Error::Start { program: "diff".to_owned(), source })?;
+    let output =
+        diff.output().map_err(|source| Error::Start { program: "diff".to_owned(), source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let is_change = |line: &&str| {
         let is_header = line.starts_with("--- ") || line.starts_with("+++ ");

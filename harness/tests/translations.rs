@@ -27,6 +27,7 @@ const TRANSLATED: &[&str] = &[
     "docs/idiomatic.md",
     "docs/manual.md",
     "docs/reading.md",
+    "docs/teaching.md",
     "docs/two-hosts.md",
     "lessons/README.md",
 ];
@@ -93,11 +94,12 @@ fn comment(original: &str) -> String {
     format!("<!-- of: {:08x} -->", crc32fast::hash(words.join(" ").as_bytes()))
 }
 
-/// What is below the heading and the comment of a translation's section, and the comment.
+/// What is below the heading and the comment of a translation's section, and the comment. Blanks at the beginning of
+/// its first line are kept: they make a block of code.
 fn body(section: &str) -> (&str, &str) {
-    let rest = section[heading(section).len()..].trim_start();
+    let rest = section[heading(section).len()..].trim_start_matches('\n');
     let end = rest.strip_prefix("<!-- of: ").and_then(|_| rest.find("-->")).map_or(0, |at| at + 3);
-    (rest[end..].trim_start(), &rest[..end])
+    (rest[end..].trim_start_matches('\n'), &rest[..end])
 }
 
 /// A translation's section with this comment.
@@ -312,6 +314,17 @@ mod tests {
     #[test]
     fn a_translation_in_step_has_no_problems() {
         assert_eq!(of(&in_step()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_block_of_code_below_the_heading_stays_one() {
+        let section = "## Two\n\n    code\n";
+        let with = with_comment(section, "<!-- of: 1a2b3c4d -->");
+        assert_eq!(with, "## Two\n<!-- of: 1a2b3c4d -->\n\n    code\n");
+        assert_eq!(
+            with_comment(&with, "<!-- of: 5e6f7081 -->"),
+            with.replace("1a2b3c4d", "5e6f7081")
+        );
     }
 
     #[test]

@@ -87,6 +87,7 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
                 "docs/manual.md",
                 "docs/idiomatic.md",
                 "docs/two-hosts.md",
+                "docs/teaching.md",
             ]),
         ),
         part(THE_EXAMPLES, examples(top)?),

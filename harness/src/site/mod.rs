@@ -2,6 +2,7 @@
 //! static pages of it.
 //!
 //! - [`contents`]: which pages there are, in their order
+//! - [`languages`]: which pages are there in Chinese as well
 //! - [`links`]: what a page links to, and where that is in the book
 //! - [`runs`]: the pages about recorded runs
 //!
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 
 pub mod contents;
+pub mod languages;
 pub mod links;
 pub mod runs;
 
@@ -64,11 +66,16 @@ pub fn write(top: &Path, runs: Option<&Path>, out: &Path) -> Result<Counts, Erro
                 true => folder(top, page, &known)?,
                 false => text(top, page)?,
             };
+            text = languages::with_switch(text, page, top);
             copy_files(&links::targets(&text, page, top), top, &pages)?;
             text = links::in_book(&text, page, top);
             if let Some(name) = runs.of_page(page) {
                 let to = links::relative(&links::place(page, top), &runs::place(name));
-                text.push_str(&format!("\n---\n\n[A run of it, recorded]({to})\n"));
+                let words = match languages::is_chinese(page) {
+                    true => "它的一次运行的记录（英文）",
+                    false => "A run of it, recorded",
+                };
+                text.push_str(&format!("\n---\n\n[{words}]({to})\n"));
             }
             put(&pages.join(links::place(page, top)), text.as_bytes())?;
         }

@@ -133,7 +133,7 @@ impl Session {
         let language = self.begin(lesson, false)?;
         let Some(program) = self.work.build(lesson, language, self.tongue)? else {
             let folder = lesson.folder;
-            self.say(&words!("{folder}: it does not compile\n", "{folder}：编译不通过\n"));
+            self.say(&words!("{folder}: it does not compile\n", "{folder} 编译不通过\n"));
             return Ok(false);
         };
         let play = Play {
@@ -153,7 +153,7 @@ impl Session {
                 self.say(&words!(
                     "{folder}: right so far; once more with --strict={seed}, which is as unkind as the \
                      specification allows\n",
-                    "{folder}：到目前为止是对的；再用 --strict={seed} 运行一次，\
+                    "{folder} 到目前为止是对的；再用 --strict={seed} 运行一次，\
                      规范允许多苛刻，它就多苛刻\n"
                 ));
             }
@@ -303,7 +303,7 @@ pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict, tongue: Tongue
         Ok(()) => {
             say(words!(
                 "{folder}: done. ./learn {number} --solution has one to compare with\n",
-                "{folder}：完成。./learn {number} --solution 有参考答案可以比较\n"
+                "{folder} 完成了。./learn {number} --solution 有参考答案可以比较\n"
             ));
             return text;
         }
@@ -315,7 +315,7 @@ pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict, tongue: Tongue
     let what = &wrong.what;
     say(words!(
         "{folder}: not yet: {strictly}{what}\n",
-        "{folder}：还不对：{strictly}{what}\n",
+        "{folder} 还不对：{strictly}{what}\n",
         [strictly, what]
     ));
     for line in wrong.lines(run) {
@@ -371,7 +371,7 @@ mod tests {
         assert!(text.contains(": not yet: with --strict=7: it is not so\n"), "{text}");
         assert!(text.contains("./learn 1 --run --seed 7 does the same again\n"), "{text}");
         let text = report(&LESSONS[0], &run, &found, Tongue::Chinese);
-        assert!(text.contains("：还不对：用 --strict=7 运行时，不是这样\n"), "{text}");
+        assert!(text.contains(" 还不对：用 --strict=7 运行时，不是这样\n"), "{text}");
     }
 
     /// A report gives no reason if the record shows none.

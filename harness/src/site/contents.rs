@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
-use super::{is_markdown, links};
+use super::{is_markdown, languages, links};
 use crate::Error;
 use crate::examples::EXAMPLES;
 
@@ -12,6 +12,11 @@ pub const THE_EXAMPLES: &str = "The examples";
 
 /// What the part about the lessons is called.
 pub const LESSONS: &str = "The lessons";
+
+/// What the part of the translations is called.
+const CHINESE: &str = "中文";
+/// The words that translations use, a page without an original.
+const GLOSSARY: &str = "docs/glossary.zh-CN.md";
 
 /// A part of the book.
 #[derive(Debug)]
@@ -76,7 +81,7 @@ impl Chapter {
 /// A folder that cannot be read.
 pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
     let part = |title, chapters| Part { title, chapters, loose: vec![] };
-    Ok(vec![
+    let mut parts = vec![
         part("The project", single(&["README.md"])),
         part(
             "The course",
@@ -105,7 +110,10 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
                 "CONTRIBUTING.md",
             ]),
         ),
-    ])
+    ];
+    // Behind the first page, where readers of Chinese see it.
+    parts.insert(1, part(CHINESE, translations(&parts, top)));
+    Ok(parts)
 }
 
 /// What a page is called: its first heading, or the name of its file.
@@ -165,6 +173,24 @@ fn lessons(top: &Path) -> Result<Vec<Chapter>, Error> {
         chapters.push(Chapter { page: folder.join("README.md"), below });
     }
     Ok(chapters)
+}
+
+/// The translations in the order of their originals, those of single lessons below that of their list.
+fn translations(parts: &[Part], top: &Path) -> Vec<Chapter> {
+    let all = parts.iter().flat_map(Part::pages);
+    let pages = all.filter_map(|page| languages::translation(page, top));
+    let mut chapters: Vec<Chapter> = Vec::new();
+    for page in pages {
+        let list = chapters
+            .last_mut()
+            .filter(|list| list.page.starts_with("lessons") && page.starts_with("lessons"));
+        match list {
+            Some(list) => list.below.push(page),
+            None => chapters.push(Chapter { page, below: vec![] }),
+        }
+    }
+    chapters.push(Chapter { page: GLOSSARY.into(), below: vec![] });
+    chapters
 }
 
 /// Its pages in the order in which its README names them.

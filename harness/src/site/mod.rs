@@ -2,6 +2,7 @@
 //! static pages of it.
 //!
 //! - [`contents`]: which pages there are, in their order
+//! - [`languages`]: which pages are there in Chinese as well
 //! - [`links`]: what a page links to, and where that is in the book
 //! - [`runs`]: the pages about recorded runs
 //! - [`beside`]: the pages with the C and the Rust of the examples
@@ -18,6 +19,7 @@ use crate::compare::originals::Originals;
 
 pub mod beside;
 pub mod contents;
+pub mod languages;
 pub mod links;
 pub mod runs;
 
@@ -76,12 +78,17 @@ pub fn write(
                 true => folder(top, page, &known)?,
                 false => text(top, page)?,
             };
+            text = languages::with_switch(text, page, top);
             copy_files(&links::targets(&text, page, top), top, &pages)?;
             text = links::in_book(&text, page, top);
             let both = beside::of_page(page);
             let both = both.map(|name| ("The C and the Rust, side by side", beside::place(name)));
             let run = runs.of_page(page);
-            let run = run.map(|name| ("A run of it, recorded", runs::place(name)));
+            let words = match languages::is_chinese(page) {
+                true => "它的一次运行的记录（英文）",
+                false => "A run of it, recorded",
+            };
+            let run = run.map(|name| (words, runs::place(name)));
             for (what, to) in both.into_iter().chain(run) {
                 let to = links::relative(&links::place(page, top), &to);
                 text.push_str(&format!("\n---\n\n[{what}]({to})\n"));

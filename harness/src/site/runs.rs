@@ -55,7 +55,8 @@ impl Runs {
 
     /// The run of the example or lesson whose page this is.
     pub fn of_page<'p>(&self, page: &'p Path) -> Option<&'p str> {
-        let folder = page.parent().filter(|_| page.ends_with("README.md"))?;
+        let is_about = ["README.md", "README.zh-CN.md"].iter().any(|name| page.ends_with(name));
+        let folder = page.parent().filter(|_| is_about)?;
         folder.file_name()?.to_str().filter(|name| self.0.contains_key(*name))
     }
 
@@ -154,6 +155,7 @@ mod tests {
         }
         let runs = Runs::read(&folder).expect("runs");
         assert_eq!(runs.of_page(Path::new("ping-sr-1/README.md")), Some("ping-sr-1"));
+        assert_eq!(runs.of_page(Path::new("ping-sr-1/README.zh-CN.md")), Some("ping-sr-1"));
         assert_eq!(runs.of_page(Path::new("ping-sr-1/src/client.rs")), None);
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
         let pages = folder.join("pages");

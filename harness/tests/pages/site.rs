@@ -55,6 +55,22 @@ fn all_links_of_the_site_lead_to_pages() {
     assert_eq!(known.len(), listed.len(), "a page is there twice");
     assert_eq!(known.len(), counts.pages + counts.sources + counts.beside);
     let mut problems = Vec::new();
+    let mut translations = 0;
+    for translation in known.iter().filter(|page| page.to_string_lossy().ends_with(".zh-CN.md")) {
+        let name = translation.file_name().unwrap().to_str().unwrap();
+        let original = match name {
+            "README.zh-CN.md" => "index.md".to_owned(),
+            "glossary.zh-CN.md" => continue,
+            name => name.replace(".zh-CN", ""),
+        };
+        let text = |page: &Path| fs::read_to_string(pages.join(page)).unwrap();
+        let back = text(translation).contains(&format!("\n[English]({original})\n"));
+        let there = text(&translation.with_file_name(original));
+        let there = there.lines().nth(2) == Some(&format!("[中文]({name})"));
+        assert!(there && back, "{}: {there} {back}", translation.display());
+        translations += 1;
+    }
+    assert!(translations > 30, "{translations} translations");
     for page in files(&pages, ".md").into_iter().filter(|page| !page.ends_with("SUMMARY.md")) {
         let of = page.strip_prefix(&pages).unwrap().to_owned();
         assert!(known.contains(&of), "{} is in no list", of.display());

@@ -8,6 +8,7 @@ use crate::lesson::LESSONS;
 use crate::play::Play;
 use crate::session::{LIMIT, report};
 use crate::verdict::judge;
+use crate::words::Tongue;
 
 /// Runs the program that each lesson begins with. In `dir` it leaves for each `LESSON.shr`, the record, and
 /// `LESSON.txt`, what is said of it. `bin_dir` has soft-hca, this program and `learn-programs`.
@@ -27,7 +28,7 @@ pub fn run(bin_dir: &Path, dir: &Path) -> Result<(), Error> {
             seed: None,
         };
         let run = play.run()?;
-        let said = report(lesson, &run, &judge(lesson, &run));
+        let said = report(lesson, &run, &judge(lesson, &run), Tongue::English);
         let file = dir.join(lesson.folder).with_extension("txt");
         fs::write(&file, said).map_err(Error::write(&file))?;
     }

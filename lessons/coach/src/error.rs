@@ -3,21 +3,27 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Each message names the file or the program.
+use crate::words::{Words, words};
+
+/// Each message names the file or the program. [`Display`](std::fmt::Display) has the English one.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.words().en)]
 pub enum Error {
-    /// A file could not be read or written.
-    #[error("cannot {verb} {path}: {source}")]
-    File {
-        /// `read` or `write`.
-        verb: &'static str,
+    /// A file could not be read.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file could not be written.
+    Write {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
     /// A program could not be started.
-    #[error("cannot start {program}: {source}")]
     Start {
         /// Its path.
         program: PathBuf,
@@ -25,7 +31,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The record of a run cannot be read.
-    #[error("cannot read the record {path}: {source}")]
     Record {
         /// The file.
         path: PathBuf,
@@ -33,24 +38,50 @@ pub enum Error {
         source: soft_hca_record::file::Error,
     },
     /// There was no run: what soft-hca said.
-    #[error("the pair could not be run: {0}")]
-    NoRun(String),
+    NoRun(Words),
     /// From the harness.
-    #[error(transparent)]
     Harness(#[from] harness::Error),
     /// The command line makes no sense.
-    #[error("{0}; see ./learn --help")]
-    Usage(String),
+    Usage(Words),
 }
 
 impl Error {
     /// For `map_err` after reading.
     pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::File { verb: "read", path: path.to_owned(), source }
+        move |source| Self::Read { path: path.to_owned(), source }
     }
 
     /// For `map_err` after writing.
     pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::File { verb: "write", path: path.to_owned(), source }
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    /// Its message. The reasons that the system, soft-hca and the harness give are in their language.
+    pub fn words(&self) -> Words {
+        match self {
+            Self::Read { path, source } => {
+                let path = path.display();
+                words!("cannot read {path}: {source}", "无法读取 {path}：{source}")
+            }
+            Self::Write { path, source } => {
+                let path = path.display();
+                words!("cannot write {path}: {source}", "无法写入 {path}：{source}")
+            }
+            Self::Start { program, source } => {
+                let program = program.display();
+                words!("cannot start {program}: {source}", "无法启动 {program}：{source}")
+            }
+            Self::Record { path, source } => {
+                let path = path.display();
+                words!("cannot read the record {path}: {source}", "无法读取记录 {path}：{source}")
+            }
+            Self::NoRun(why) => {
+                words!("the pair could not be run: {why}", "程序和对端没能运行：{why}", [why])
+            }
+            Self::Harness(error) => Words::verbatim(error),
+            Self::Usage(what) => {
+                words!("{what}; see ./learn --help", "{what}；用法见 ./learn --help", [what])
+            }
+        }
     }
 }

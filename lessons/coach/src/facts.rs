@@ -17,7 +17,8 @@ use soft_hca_record::{Header, Reader};
 use soft_hca_verbs::{AccessFlags, SendFlags, WcStatus};
 
 use crate::error::Error;
-use crate::verdict::{Verdict, wrong};
+use crate::verdict::{Verdict, Wrong, wrong};
+use crate::words::{Words, words};
 
 /// What a student's program and its peer did. Entries are named by their index.
 #[derive(Debug)]
@@ -195,15 +196,22 @@ impl Run {
     }
 
     /// One work request of a process, which is all that it shall post.
-    pub fn only_send(&self, process: u32) -> Result<At<'_, SendPosted>, crate::verdict::Wrong> {
+    pub fn only_send(&self, process: u32) -> Result<At<'_, SendPosted>, Wrong> {
         let sends = self.sends(process);
         let entries = sends.iter().map(|(index, _)| *index).collect();
         let what = match sends.as_slice() {
             [one] => return Ok(*one),
-            [] => "nothing was sent: your program has posted no send".to_owned(),
-            more => format!("{} sends were posted, for what shall be one message", more.len()),
+            [] => words!(
+                "nothing was sent: your program has posted no send",
+                "什么也没有发送：你的程序没有提交发送请求"
+            ),
+            more => words!(
+                "{count} sends were posted, for what shall be one message",
+                "提交了 {count} 个发送请求，而消息应该只有一条",
+                count = more.len()
+            ),
         };
-        Err(crate::verdict::Wrong { what, entries })
+        Err(Wrong { what, entries })
     }
 
     /// A send was executed well, and is signaled; its completion was polled.
@@ -212,16 +220,28 @@ impl Run {
         let request = self.request(index);
         let Some(completion) = request.completion else {
             if posted.flags.contains(SendFlags::SIGNALED) {
-                return wrong("the send has no completion", request.entries());
+                return wrong(
+                    words!("the send has no completion", "发送请求没有工作完成"),
+                    request.entries(),
+                );
             }
             return wrong(
-                "the send is not signaled: it gives no completion, and the program cannot know when its \
-                 memory is free again",
+                words!(
+                    "the send is not signaled: it gives no completion, and the program \
+                     cannot know when its memory is free again",
+                    "发送请求不带信号：它不产生工作完成，程序无法知道那块内存何时可以再用"
+                ),
                 [index],
             );
         };
         if self.polled(completion).is_none() {
-            return wrong("nobody has polled the completion of the send", [index, completion]);
+            return wrong(
+                words!(
+                    "nobody has polled the completion of the send",
+                    "发送请求的工作完成没有被取走"
+                ),
+                [index, completion],
+            );
         }
         Ok(())
     }
@@ -230,12 +250,16 @@ impl Run {
     pub fn is_executed(&self, (index, posted): At<'_, SendPosted>) -> Verdict {
         let request = self.request(index);
         let Some((at, executed)) = self.execution(index) else {
-            let why = request.stalled.map(|at| match &self.entries[at].what {
-                What::Stalled { reason, .. } => format!(": {}", sentence(reason)),
-                _ => String::new(),
+            let why = request.stalled.and_then(|at| match &self.entries[at].what {
+                What::Stalled { reason, .. } => Some(sentence(reason)),
+                _ => None,
             });
-            let why = why.unwrap_or_default();
-            let what = format!("the {} was posted, and not executed{why}", posted.opcode);
+            let (opcode, why) = (posted.opcode, Words::reason(why));
+            let what = words!(
+                "the {opcode} was posted, and not executed{why}",
+                "{opcode} 提交了，却没有执行{why}",
+                [why]
+            );
             return wrong(what, request.entries());
         };
         if executed.status != WcStatus::SUCCESS {
@@ -248,10 +272,19 @@ impl Run {
     /// polled.
     pub fn is_received(&self, index: usize) -> Verdict {
         let Some(completion) = self.request(index).received else {
-            return wrong("no message has come into the receive", [index]);
+            return wrong(
+                words!("no message has come into the receive", "没有消息进入接收请求"),
+                [index],
+            );
         };
         if self.polled(completion).is_none() {
-            return wrong("nobody has polled the completion of the receive", [index, completion]);
+            return wrong(
+                words!(
+                    "nobody has polled the completion of the receive",
+                    "接收请求的工作完成没有被取走"
+                ),
+                [index, completion],
+            );
         }
         Ok(())
     }
@@ -295,19 +328,33 @@ impl Run {
 
     fn failure(&self, at: usize, executed: &Executed) -> Verdict {
         let Executed { opcode, status, reason, .. } = executed;
-        let why = reason.as_ref().map_or(String::new(), |reason| format!(": {}", sentence(reason)));
+        let why = Words::reason(reason.as_ref().map(sentence));
         let entries = self.requests.iter().find(|request| request.executed == Some(at));
         let entries: Vec<usize> =
             entries.map(|request| request.entries().collect()).unwrap_or_default();
-        wrong(format!("the {opcode} fails with {status}{why}"), entries)
+        wrong(
+            words!(
+                "the {opcode} fails with {status}{why}",
+                "{opcode} 失败，状态是 {status}{why}",
+                [why]
+            ),
+            entries,
+        )
     }
 
     /// A call was not refused.
     pub fn is_done(&self, (index, call): At<'_, Call>) -> Verdict {
         match &call.result {
             Outcome::Refused { error, reason, .. } => {
-                let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-                wrong(format!("{} is refused with {error}{why}", call.name), [index])
+                let (name, why) = (&call.name, Words::reason(reason.as_ref()));
+                wrong(
+                    words!(
+                        "{name} is refused with {error}{why}",
+                        "{name} 被拒绝，错误是 {error}{why}",
+                        [why]
+                    ),
+                    [index],
+                )
             }
             Outcome::Done(_) => Ok(()),
         }

@@ -11,6 +11,7 @@ use crate::checkers;
 use crate::error::Error;
 use crate::facts::Run;
 use crate::verdict::Verdict;
+use crate::words::{Tongue, Words, words};
 
 /// One lesson.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Lesson {
     /// Its folder in `lessons`, whose first two characters are its number.
     pub folder: &'static str,
     /// What it teaches.
-    pub title: &'static str,
+    pub title: Words<&'static str>,
     /// Which side the student writes.
     pub student: Side,
     /// The connection manager has no part in it: the server says a TCP port, and the client is given it.
@@ -58,7 +59,7 @@ pub const SOLUTION: &str = "solution";
 pub const LESSONS: &[Lesson] = &[
     Lesson {
         folder: "01-send-one-message",
-        title: "send one message",
+        title: Words::fixed("send one message", "发送一条消息"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -68,7 +69,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "02-post-the-receive-first",
-        title: "have the receive posted when the message comes",
+        title: Words::fixed(
+            "have the receive posted when the message comes",
+            "消息到来时，接收请求已经提交",
+        ),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -78,7 +82,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "03-send-from-two-pieces",
-        title: "one message from two pieces of memory",
+        title: Words::fixed("one message from two pieces of memory", "用两块内存发一条消息"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -88,7 +92,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "04-a-list-by-one-call",
-        title: "a list of four messages by one call",
+        title: Words::fixed("a list of four messages by one call", "一次调用提交四条消息"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -98,7 +102,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "05-room-for-what-comes",
-        title: "room for a message whose length the peer has said",
+        title: Words::fixed(
+            "room for a message whose length the peer has said",
+            "为事先知道长度的消息备好空间",
+        ),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -108,7 +115,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "06-the-least-rights",
-        title: "each region grants what it is used for",
+        title: Words::fixed("each region grants what it is used for", "内存区域只给用得到的权限"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -118,7 +125,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "07-end-cleanly",
-        title: "hang up, and destroy everything in its order",
+        title: Words::fixed(
+            "hang up, and destroy everything in its order",
+            "断开连接，按顺序销毁一切",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -128,7 +138,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "08-sleep-without-losing",
-        title: "sleep without losing a wake-up",
+        title: Words::fixed("sleep without losing a wake-up", "睡眠，但不错过唤醒"),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -138,7 +148,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "09-one-completion-for-a-list",
-        title: "one completion for each list of sends",
+        title: Words::fixed("one completion for each list of sends", "每个发送链表一个工作完成"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -148,7 +158,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "10-write-then-tell",
-        title: "write into the peer's memory, then tell it",
+        title: Words::fixed(
+            "write into the peer's memory, then tell it",
+            "写入对端的内存，再通知它",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -158,7 +171,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "11-find-out-why-it-hangs",
-        title: "find out why it hangs",
+        title: Words::fixed("find out why it hangs", "找出它为什么卡住"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -168,7 +181,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "12-a-queue-pair-by-hand",
-        title: "a queue pair by hand, without the connection manager",
+        title: Words::fixed(
+            "a queue pair by hand, without the connection manager",
+            "不用连接管理器，手工建立队列对",
+        ),
         student: Side::Client,
         is_by_hand: true,
         peer_end: CONTENT,
@@ -178,7 +194,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "13-take-into-two-pieces",
-        title: "one message into two pieces of memory",
+        title: Words::fixed("one message into two pieces of memory", "把一条消息收进两块内存"),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -188,7 +204,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "14-connect-step-by-step",
-        title: "connect step by step, an event after each",
+        title: Words::fixed(
+            "connect step by step, an event after each",
+            "逐步连接，每一步等一个事件",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -198,7 +217,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "15-tell-with-the-write",
-        title: "tell with the write itself, by immediate data",
+        title: Words::fixed(
+            "tell with the write itself, by immediate data",
+            "写的同时就用立即数通知",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -208,7 +230,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "16-agree-or-refuse",
-        title: "agree with a client, or refuse it and say why",
+        title: Words::fixed(
+            "agree with a client, or refuse it and say why",
+            "接受一个客户端，或者拒绝它并说明原因",
+        ),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -218,7 +243,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "17-notice-a-dead-peer",
-        title: "notice that the peer is dead",
+        title: Words::fixed("notice that the peer is dead", "发现对端已经死了"),
         student: Side::Client,
         is_by_hand: false,
         peer_end: KILLED,
@@ -228,7 +253,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "18-one-poll-for-everything",
-        title: "one poll(2) for messages and the connection's end",
+        title: Words::fixed(
+            "one poll(2) for messages and the connection's end",
+            "用一个 poll(2) 等消息和断开",
+        ),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -238,7 +266,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "19-datagrams",
-        title: "take a datagram, and answer it",
+        title: Words::fixed("take a datagram, and answer it", "收一个数据报，并回答它"),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -248,7 +276,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "20-shared-receives",
-        title: "one receive queue for two connections, filled when its limit says so",
+        title: Words::fixed(
+            "one receive queue for two connections, filled when its limit says so",
+            "两个连接共用一个接收队列，到了阈值再补充",
+        ),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -258,7 +289,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "21-blast-with-credits",
-        title: "as many messages at a time as there are credits",
+        title: Words::fixed(
+            "as many messages at a time as there are credits",
+            "有多少信用，就同时发多少条消息",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -268,7 +302,10 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "22-add-at-once",
-        title: "add to a counter in the peer's memory, to which others add",
+        title: Words::fixed(
+            "add to a counter in the peer's memory, to which others add",
+            "给对端内存里的计数器做加法，别人也在加",
+        ),
         student: Side::Client,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -278,7 +315,7 @@ pub const LESSONS: &[Lesson] = &[
     },
     Lesson {
         folder: "23-three-clients",
-        title: "three clients at once",
+        title: Words::fixed("three clients at once", "同时服务三个客户端"),
         student: Side::Server,
         is_by_hand: false,
         peer_end: CONTENT,
@@ -294,7 +331,11 @@ impl Lesson {
         let number = name.parse().ok();
         let is_it = |lesson: &&Self| number == Some(lesson.number()) || lesson.folder == name;
         LESSONS.iter().find(is_it).ok_or_else(|| {
-            Error::Usage(format!("there is no lesson {name:?}, but 1 to {}", LESSONS.len()))
+            Error::Usage(words!(
+                "there is no lesson {name:?}, but 1 to {last}",
+                "没有 {name:?} 这一课，只有 1 到 {last}",
+                last = LESSONS.len()
+            ))
         })
     }
 
@@ -314,16 +355,52 @@ impl Lesson {
         fs::read_to_string(&path).map_err(Error::read(&path))
     }
 
+    /// One of its pages for readers, such as `README`.
+    pub fn page(&self, stem: &str, tongue: Tongue) -> Result<String, Error> {
+        match tongue {
+            Tongue::English => self.text(&format!("{stem}.md")),
+            Tongue::Chinese => {
+                self.text(&format!("{stem}.zh-CN.md")).map(|text| without_origin(&text))
+            }
+        }
+    }
+
     /// Its hints, from the one that says least on.
-    pub fn hints(&self) -> Result<Vec<String>, Error> {
-        let text = self.text("hints.md")?;
+    pub fn hints(&self, tongue: Tongue) -> Result<Vec<String>, Error> {
+        let text = self.page("hints", tongue)?;
         let parts = text.split("\n---\n").map(|hint| hint.trim().to_owned());
         Ok(parts.filter(|hint| !hint.is_empty()).collect())
     }
+}
+
+/// A translation without what is for its translators: the original's checksum, and the link to it.
+fn without_origin(page: &str) -> String {
+    let mut text = String::new();
+    for line in page.split_inclusive('\n') {
+        let is_origin = line.starts_with("<!-- of: ") || line.starts_with("[English](");
+        let is_one_blank_more = line == "\n" && (text.is_empty() || text.ends_with("\n\n"));
+        if !is_origin && !is_one_blank_more {
+            text.push_str(line);
+        }
+    }
+    text
 }
 
 /// The top of the repository.
 pub fn top() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).unwrap_or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_translation_is_shown_without_its_origin() {
+        let page = "# 1. 一\n<!-- of: 0a1b2c3d -->\n\n[English](README.md)\n\n甲\n\n    乙\n";
+        assert_eq!(without_origin(page), "# 1. 一\n\n甲\n\n    乙\n");
+        let hints = "<!-- of: 0a1b2c3d -->\n\n[English](hints.md)\n\n甲\n\n---\n\n乙\n";
+        assert_eq!(without_origin(hints), "甲\n\n---\n\n乙\n");
+    }
 }

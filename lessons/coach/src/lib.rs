@@ -5,9 +5,11 @@
 //! | --- | --- |
 //! | [`lesson`] | the lessons, and what is in their folders |
 //! | [`language`] | in which languages a student can write |
+//! | [`words`] | in which languages the coach speaks, and its sentences in both |
 //! | [`checkers`] | what each of them looks for |
 //! | [`facts`] | a run, and questions to its record |
 //! | [`steps`] | what a program has posted, and which completions it has polled |
+//! | [`usage`] | what is wrong with a command line |
 //! | [`verdict`] | the first thing that is wrong in a run |
 //! | [`play`] | runs a pair, recorded, in a fabric of its own |
 //! | [`trial`] | a program's two runs, the second a strict one |
@@ -28,7 +30,9 @@ pub mod progress;
 pub mod session;
 pub mod steps;
 pub mod trial;
+pub mod usage;
 pub mod verdict;
+pub mod words;
 pub mod work;
 
 pub use error::Error;

@@ -4,13 +4,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use coach::beginnings;
 use coach::language::Language;
 use coach::lesson::Lesson;
 use coach::play;
 use coach::progress::Progress;
 use coach::session::Session;
+use coach::usage;
+use coach::words::{Tongue, words};
 use coach::work::Work;
 use coach::{Error, play::INSIDE};
 
@@ -37,6 +39,9 @@ struct Cli {
     /// Show the solution although hints are left
     #[arg(long, requires = "solution")]
     anyway: bool,
+    /// The language in which the coach speaks; `./learn` chooses it
+    #[arg(long, value_enum, default_value_t)]
+    lang: Tongue,
     /// What the timeline's file is relative to
     #[arg(long, default_value = ".")]
     called_from: PathBuf,
@@ -77,17 +82,29 @@ fn main() -> ExitCode {
                 beginnings::run(&bin_dir, &PathBuf::from(args.next().unwrap_or_default()))
             })
             .map(|()| true),
-        _ => learn(&Cli::parse()),
+        _ => match Cli::try_parse() {
+            Ok(cli) => learn(&cli),
+            Err(error) if tongue() == Tongue::English => error.exit(),
+            Err(error) => Err(Error::Usage(usage::words(&error))),
+        },
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             // Without standard error there is nobody left to tell.
-            let _ = writeln!(io::stderr(), "learn: {error}");
+            let words = error.words();
+            let _ = writeln!(io::stderr(), "learn: {}", words.of(tongue()));
             ExitCode::from(2)
         }
     }
+}
+
+/// The language that the command line chooses, whatever else is wrong with it.
+fn tongue() -> Tongue {
+    let chosen = std::env::args_os().skip_while(|arg| arg != "--lang").nth(1);
+    let chosen = chosen.and_then(|name| Tongue::from_str(&name.to_string_lossy(), false).ok());
+    chosen.unwrap_or_default()
 }
 
 /// Where this program is, and the others are beside it.
@@ -98,18 +115,19 @@ fn own_folder() -> Result<PathBuf, Error> {
 }
 
 fn learn(
-    Cli { lesson, what, c, rust, seed, anyway, called_from, file }: &Cli,
+    Cli { lesson, what, c, rust, seed, anyway, lang, called_from, file }: &Cli,
 ) -> Result<bool, Error> {
     let bin_dir = own_folder()?;
     let progress = Progress::of_user()?;
-    let mut session = Session { bin_dir, work: Work::default(), progress, seed: *seed };
+    let mut session =
+        Session { bin_dir, work: Work::default(), progress, seed: *seed, tongue: *lang };
     let Some(lesson) = lesson else {
         if what.verify {
             return session.verify();
         }
         let What { watch, run, hint, solution, timeline, again, .. } = *what;
         if watch || run || hint || solution || timeline || again {
-            return Err(Error::Usage("which lesson?".to_owned()));
+            return Err(Error::Usage(words!("which lesson?", "哪一课？")));
         }
         session.overview();
         return Ok(true);
@@ -121,7 +139,10 @@ fn learn(
         }
     }
     if what.verify {
-        return Err(Error::Usage("--verify runs all lessons that were opened".to_owned()));
+        return Err(Error::Usage(words!(
+            "--verify runs all lessons that were opened",
+            "--verify 运行打开过的所有课"
+        )));
     } else if what.watch {
         session.watch(lesson)?;
     } else if what.run {

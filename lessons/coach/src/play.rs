@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::facts::{self, Run};
 use crate::lesson::Lesson;
+use crate::words::Words;
 
 /// `argv[0]` of the peer.
 const PEER: &str = "peer";
@@ -115,10 +116,11 @@ impl Play {
             stderr.read_to_string(&mut said).map_err(Error::read(&soft_hca))?;
         }
         child.wait().map_err(failed)?;
-        let text = fs::read_to_string(&result).map_err(|_| Error::NoRun(said.trim().to_owned()))?;
+        let text =
+            fs::read_to_string(&result).map_err(|_| Error::NoRun(Words::verbatim(said.trim())))?;
         let _ = fs::remove_file(&result);
         let ended: Ended =
-            serde_json::from_str(&text).map_err(|error| Error::NoRun(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| Error::NoRun(Words::verbatim(error)))?;
         let (_, entries) = facts::read(&self.record)?;
         let is_peer = |command: &[String]| command.first().is_some_and(|name| name == PEER);
         let mut run = Run::new(entries, is_peer);
@@ -135,10 +137,12 @@ impl Play {
 /// Inside the fabric: runs the pair that `inside` says, and writes how it went to `result`.
 pub fn inside(inside: &str, result: &Path) -> Result<(), Error> {
     let inside: Inside =
-        serde_json::from_str(inside).map_err(|error| Error::Usage(error.to_string()))?;
+        serde_json::from_str(inside).map_err(|error| Error::Usage(Words::verbatim(error)))?;
     let lesson = Lesson::named(&inside.lesson)?;
-    let (path, args) =
-        inside.program.split_first().ok_or_else(|| Error::Usage("no program to run".to_owned()))?;
+    let (path, args) = inside
+        .program
+        .split_first()
+        .ok_or_else(|| Error::Usage(Words::verbatim("no program to run")))?;
     let student = Program {
         path: path.into(),
         arg0: Some(lesson.folder.into()),
@@ -161,7 +165,9 @@ pub fn inside(inside: &str, result: &Path) -> Result<(), Error> {
     let mut ready = Ready::RdmaCm;
     if lesson.is_by_hand {
         client.args.push(harness::run::PORT.into());
-        ready = r"line:^port (\d+)$".parse().map_err(Error::Usage)?;
+        ready = r"line:^port (\d+)$"
+            .parse()
+            .map_err(|error: String| Error::Usage(Words::verbatim(error)))?;
     }
     let plan = Plan {
         server: Some(server),

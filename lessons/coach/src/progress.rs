@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::language::Language;
 use crate::lesson::Lesson;
+use crate::words::words;
 
 /// What is known of one lesson.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,10 @@ impl Progress {
             .filter(|path| path.is_absolute())
             .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")));
         let state = state.ok_or_else(|| {
-            Error::Usage("there is no HOME to keep your progress in: set XDG_STATE_HOME".to_owned())
+            Error::Usage(words!(
+                "there is no HOME to keep your progress in: set XDG_STATE_HOME",
+                "没有 HOME，进度没有地方可记：请设置 XDG_STATE_HOME"
+            ))
         })?;
         Self::read(&state.join("rdma-by-example/learn.json"))
     }
@@ -59,7 +63,11 @@ impl Progress {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let known = match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| {
-                Error::Usage(format!("{} is broken, remove it: {error}", path.display()))
+                let path = path.display();
+                Error::Usage(words!(
+                    "{path} is broken, remove it: {error}",
+                    "{path} 已损坏，请删除它：{error}"
+                ))
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::default(),
             Err(error) => return Err(Error::read(path)(error)),

@@ -14,6 +14,7 @@ use crate::play::Play;
 use crate::progress::Progress;
 use crate::trial::tried;
 use crate::verdict::{self, Verdict};
+use crate::words::{Tongue, Words, words};
 use crate::work::Work;
 
 /// Who has not ended by then is stopped.
@@ -34,6 +35,8 @@ pub struct Session {
     pub progress: Progress,
     /// The seed of strict runs; without it each run has another one.
     pub seed: Option<u64>,
+    /// In which language the coach speaks.
+    pub tongue: Tongue,
 }
 
 /// Prints a text; where nobody reads it any more there is nobody to tell.
@@ -43,6 +46,10 @@ fn say(text: &str) {
 }
 
 impl Session {
+    fn say(&self, words: &Words) {
+        say(words.of(self.tongue));
+    }
+
     /// In which language the student writes a lesson: the one in which it was opened last; else the one that was
     /// chosen last.
     pub fn language(&self, lesson: &Lesson) -> Language {
@@ -64,19 +71,32 @@ impl Session {
         let mut text = String::new();
         for lesson in LESSONS {
             let mark = match self.progress.of(lesson) {
-                state if state.is_done => "done",
-                _ if next.is_some_and(|next| next.folder == lesson.folder) => "next",
-                _ if self.is_open(lesson) => "open",
-                _ => "",
+                state if state.is_done => words!("done", "完成"),
+                _ if next.is_some_and(|next| next.folder == lesson.folder) => {
+                    words!("next", "下一")
+                }
+                _ if self.is_open(lesson) => words!("open", "已开"),
+                _ => Words::verbatim("    "),
             };
-            text += &format!("{:4}  {:>2}  {}\n", mark, lesson.number(), lesson.title);
+            let (mark, number) = (mark.of(self.tongue), lesson.number());
+            text += &format!("{mark}  {number:>2}  {}\n", lesson.title.of(self.tongue));
         }
-        text += &match next {
-            Some(next) => format!("\n./learn {} opens the next one.\n", next.number()),
-            None => "\nAll of them are done. ./learn --verify runs them again.\n".to_owned(),
-        };
-        text += "Each of them is there in C, too: ./learn 1 --c, and --rust goes back.\n";
         say(&text);
+        self.say(&match next {
+            Some(next) => words!(
+                "\n./learn {number} opens the next one.\n",
+                "\n./learn {number} 打开下一课。\n",
+                number = next.number()
+            ),
+            None => words!(
+                "\nAll of them are done. ./learn --verify runs them again.\n",
+                "\n全部完成了。./learn --verify 把它们再运行一遍。\n"
+            ),
+        });
+        self.say(&words!(
+            "Each of them is there in C, too: ./learn 1 --c, and --rust goes back.\n",
+            "每一课也都有 C 版：./learn 1 --c；用 --rust 换回来。\n"
+        ));
     }
 
     fn is_open(&self, lesson: &Lesson) -> bool {
@@ -95,14 +115,15 @@ impl Session {
     pub fn open(&mut self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
         let language = self.begin(lesson, anew)?;
         if language != self.progress.language() {
-            say(&format!("This lesson is in {language}.\n\n"));
+            self.say(&words!("This lesson is in {language}.\n\n", "这一课用的是 {language}。\n\n"));
         }
         let program = self.work.program(lesson, language);
-        say(&format!(
-            "{}\nYour program: {}\nEdit it, and have it run at each save: ./learn {} --watch\n",
-            lesson.text("README.md")?,
-            Work::shown(&program),
-            lesson.number()
+        let (program, number) = (Work::shown(&program), lesson.number());
+        say(&lesson.page("README", self.tongue)?);
+        self.say(&words!(
+            "\nYour program: {program}\n\
+             Edit it, and have it run at each save: ./learn {number} --watch\n",
+            "\n你的程序：{program}\n请修改它，每次保存就运行一次：./learn {number} --watch\n"
         ));
         Ok(())
     }
@@ -110,8 +131,9 @@ impl Session {
     /// Builds and runs a lesson's program, and says what it did wrong. True if nothing.
     pub fn run(&mut self, lesson: &'static Lesson, is_quiet: bool) -> Result<bool, Error> {
         let language = self.begin(lesson, false)?;
-        let Some(program) = self.work.build(lesson, language)? else {
-            say(&format!("{}: it does not compile\n", lesson.folder));
+        let Some(program) = self.work.build(lesson, language, self.tongue)? else {
+            let folder = lesson.folder;
+            self.say(&words!("{folder}: it does not compile\n", "{folder} 编译不通过\n"));
             return Ok(false);
         };
         let play = Play {
@@ -127,14 +149,16 @@ impl Session {
         let seed = self.seed.unwrap_or(1 + now.as_millis() as u64 % SEEDS);
         let (run, found) = tried(&play, seed, || {
             if !is_quiet {
-                say(&format!(
-                    "{}: right so far; once more with --strict={seed}, which is as unkind as the \
+                let folder = lesson.folder;
+                self.say(&words!(
+                    "{folder}: right so far; once more with --strict={seed}, which is as unkind as the \
                      specification allows\n",
-                    lesson.folder
+                    "{folder} 到目前为止是对的；再用 --strict={seed} 运行一次，\
+                     规范允许多苛刻，它就多苛刻\n"
                 ));
             }
         })?;
-        say(&report(lesson, &run, &found));
+        say(&report(lesson, &run, &found, self.tongue));
         if found.is_ok() {
             self.progress.change(lesson, |state| state.is_done = true)?;
         }
@@ -157,7 +181,11 @@ impl Session {
             }
             self.run(lesson, false)?;
             let program = self.work.program(lesson, language);
-            say(&format!("\nwatching {}; Ctrl-C ends\n", Work::shown(&program)));
+            self.say(&words!(
+                "\nwatching {program}; Ctrl-C ends\n",
+                "\n正在等 {program} 保存；按 Ctrl-C 结束\n",
+                program = Work::shown(&program)
+            ));
         }
     }
 
@@ -173,27 +201,41 @@ impl Session {
             if self.run(lesson, true)? {
                 right += 1;
             } else if was_done {
-                broken.push(lesson.number().to_string());
+                broken.push(Words::verbatim(lesson.number()));
             }
         }
-        say(&format!("\n{right} of {count} opened lessons are right\n"));
+        self.say(&words!(
+            "\n{right} of {count} opened lessons are right\n",
+            "\n打开过的 {count} 课里，有 {right} 课是对的\n"
+        ));
         if !broken.is_empty() {
-            say(&format!("done before, and wrong now: {}\n", broken.join(", ")));
+            let broken = Words::list(&broken);
+            self.say(&words!(
+                "done before, and wrong now: {broken}\n",
+                "以前完成过，现在不对了：{broken}\n",
+                [broken]
+            ));
         }
         Ok(broken.is_empty())
     }
 
     /// Shows one hint more.
     pub fn hint(&mut self, lesson: &Lesson) -> Result<(), Error> {
-        let hints = lesson.hints()?;
+        let hints = lesson.hints(self.tongue)?;
         let shown = self.progress.of(lesson).hints.min(hints.len());
         for (number, hint) in hints.iter().enumerate().take(shown + 1) {
             say(&format!("{}. {hint}\n\n", number + 1));
         }
         let number = lesson.number();
         match hints.len().saturating_sub(shown + 1) {
-            0 => say(&format!("That is all; ./learn {number} --solution is left.\n")),
-            left => say(&format!("{left} more: ./learn {number} --hint\n")),
+            0 => self.say(&words!(
+                "That is all; ./learn {number} --solution is left.\n",
+                "提示没有了；还有 ./learn {number} --solution。\n"
+            )),
+            left => self.say(&words!(
+                "{left} more: ./learn {number} --hint\n",
+                "还有 {left} 条：./learn {number} --hint\n"
+            )),
         }
         self.progress.change(lesson, |state| state.hints = (shown + 1).min(hints.len()))
     }
@@ -202,23 +244,26 @@ impl Session {
     /// were shown, or `anyway`.
     pub fn solution(&self, lesson: &Lesson, anyway: bool) -> Result<(), Error> {
         let state = self.progress.of(lesson);
-        let left = lesson.hints()?.len().saturating_sub(state.hints);
+        let left = lesson.hints(self.tongue)?.len().saturating_sub(state.hints);
         let number = lesson.number();
         if !state.is_done && left > 0 && !anyway {
-            say(&format!(
+            self.say(&words!(
                 "This lesson is not done yet, and there are hints left: ./learn {number} --hint\n\
-                 ./learn {number} --solution --anyway shows the solution.\n"
+                 ./learn {number} --solution --anyway shows the solution.\n",
+                "这一课还没有完成，也还有提示：./learn {number} --hint\n\
+                 ./learn {number} --solution --anyway 直接显示参考答案。\n"
             ));
             return Ok(());
         }
         let language = self.language(lesson);
         let name = language.file(SOLUTION);
-        say(&format!(
-            "{}\n{}\nCompare: diff {} {}\n",
-            lesson.text(&name)?,
-            lesson.text("solution.md")?,
-            Work::shown(&self.work.program(lesson, language)),
-            Work::shown(&lesson.dir().join(name))
+        let (text, page) = (lesson.text(&name)?, lesson.page("solution", self.tongue)?);
+        say(&format!("{text}\n{page}\n"));
+        self.say(&words!(
+            "Compare: diff {program} {solution}\n",
+            "比较：diff {program} {solution}\n",
+            program = Work::shown(&self.work.program(lesson, language)),
+            solution = Work::shown(&lesson.dir().join(&name))
         ));
         Ok(())
     }
@@ -228,60 +273,85 @@ impl Session {
         let record = self.work.record(lesson);
         if !record.is_file() {
             let number = lesson.number();
-            return Err(Error::Usage(format!("there was no run yet: ./learn {number} --run")));
+            return Err(Error::Usage(words!(
+                "there was no run yet: ./learn {number} --run",
+                "还没有运行过：./learn {number} --run"
+            )));
         }
         let program = self.bin_dir.join("soft-hca");
         let mut show = Command::new(&program);
-        show.args(["show", "--html"]).arg(file).args(["--title", lesson.title]).arg(&record);
+        show.args(["show", "--html"])
+            .arg(file)
+            .args(["--title", lesson.title.of(self.tongue)])
+            .arg(&record);
         let status = show.status().map_err(|source| Error::Start { program, source })?;
         if !status.success() {
-            return Err(Error::NoRun("no timeline was made".to_owned()));
+            return Err(Error::NoRun(words!("no timeline was made", "没有画成时间线")));
         }
-        say(&format!("the timeline is in {}\n", file.display()));
+        let file = file.display();
+        self.say(&words!("the timeline is in {file}\n", "时间线在 {file} 里\n"));
         Ok(())
     }
 }
 
-/// What is said of a run.
-pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict) -> String {
+/// What is said of a run. What soft-hca says of it is in English.
+pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict, tongue: Tongue) -> String {
     let (folder, number) = (lesson.folder, lesson.number());
+    let mut text = String::new();
+    let mut say = |words: Words| text += words.of(tongue);
     let wrong = match found {
         Ok(()) => {
-            return format!(
-                "{folder}: done. ./learn {number} --solution has one to compare with\n"
-            );
+            say(words!(
+                "{folder}: done. ./learn {number} --solution has one to compare with\n",
+                "{folder} 完成了。./learn {number} --solution 有参考答案可以比较\n"
+            ));
+            return text;
         }
         Err(wrong) => wrong,
     };
-    let strictly = run.seed.map_or(String::new(), |seed| format!("with --strict={seed}: "));
-    let mut text = format!("{folder}: not yet: {strictly}{}\n", wrong.what);
+    let strictly = run.seed.map_or_else(Words::default, |seed| {
+        words!("with --strict={seed}: ", "用 --strict={seed} 运行时，")
+    });
+    let what = &wrong.what;
+    say(words!(
+        "{folder}: not yet: {strictly}{what}\n",
+        "{folder} 还不对：{strictly}{what}\n",
+        [strictly, what]
+    ));
     for line in wrong.lines(run) {
-        text += &format!("    {line}\n");
+        say(Words::verbatim(format_args!("    {line}\n")));
     }
     if run.is_stopped() {
         let limit = run.limit.as_secs();
         match verdict::explanation(run) {
             Some(why) => {
-                text += &format!("It was stopped after {limit} s. Why it does not go on:\n");
-                why.lines().for_each(|line| text += &format!("    {line}\n"));
+                say(words!(
+                    "It was stopped after {limit} s. Why it does not go on:\n",
+                    "{limit} 秒后停掉了它。它走不下去的原因（soft-hca 的英文原文）：\n"
+                ));
+                why.lines().for_each(|line| say(Words::verbatim(format_args!("    {line}\n"))));
             }
-            None => {
-                text += &format!(
-                    "It was stopped after {limit} s. The device has nothing left to do for it: it polls, or waits \
-                     where the device does not see it, as in poll(2)\n"
-                );
-            }
+            None => say(words!(
+                "It was stopped after {limit} s. The device has nothing left to do for it: it polls, or waits \
+                 where the device does not see it, as in poll(2)\n",
+                "{limit} 秒后停掉了它。设备没有什么要替它做的了：它在轮询，\
+                 或者等在设备看不到的地方，如 poll(2)\n"
+            )),
         }
     }
     if let Some(seed) = run.seed {
-        text += &format!(
+        say(words!(
             "Run as usual it is right, and with --strict a program gets no more than is promised (see \
-             soft-hca/docs/strict.md); ./learn {number} --run --seed {seed} does the same again\n"
-        );
+             soft-hca/docs/strict.md); ./learn {number} --run --seed {seed} does the same again\n",
+            "照平常运行是对的；用 --strict 时，程序得到的只有规范所承诺的（见 soft-hca/docs/strict.md）；\
+             ./learn {number} --run --seed {seed} 照样再来一次\n"
+        ));
     }
-    text + &format!(
-        "./learn {number} --timeline draws this run, ./learn {number} --hint has a hint\n"
-    )
+    say(words!(
+        "./learn {number} --timeline draws this run, ./learn {number} --hint has a hint\n",
+        "./learn {number} --timeline 把这次运行画成图，./learn {number} --hint 有一条提示\n"
+    ));
+    text
 }
 
 #[cfg(test)]
@@ -293,13 +363,15 @@ mod tests {
     #[test]
     fn a_strict_run_is_told_with_its_seed() {
         let mut run = Run::new(Vec::new(), |_| false);
-        let found = wrong("it is not so", []);
-        let text = report(&LESSONS[0], &run, &found);
+        let found = wrong(words!("it is not so", "不是这样"), []);
+        let text = report(&LESSONS[0], &run, &found, Tongue::English);
         assert!(text.contains(": not yet: it is not so\n") && !text.contains("strict"), "{text}");
         run.seed = Some(7);
-        let text = report(&LESSONS[0], &run, &found);
+        let text = report(&LESSONS[0], &run, &found, Tongue::English);
         assert!(text.contains(": not yet: with --strict=7: it is not so\n"), "{text}");
         assert!(text.contains("./learn 1 --run --seed 7 does the same again\n"), "{text}");
+        let text = report(&LESSONS[0], &run, &found, Tongue::Chinese);
+        assert!(text.contains(" 还不对：用 --strict=7 运行时，不是这样\n"), "{text}");
     }
 
     /// A report gives no reason if the record shows none.
@@ -307,7 +379,12 @@ mod tests {
     fn a_program_that_the_device_does_not_hold_up_is_told_so() {
         let mut run = Run::new(Vec::new(), |_| false);
         (run.student_end, run.limit) = (Some(Ending::TimedOut), LIMIT);
-        let text = report(&LESSONS[0], &run, &wrong("it does not end", []));
+        let text = report(
+            &LESSONS[0],
+            &run,
+            &wrong(words!("it does not end", "它不结束"), []),
+            Tongue::English,
+        );
         assert!(text.contains("It was stopped after 5 s. The device has nothing left"), "{text}");
         assert!(!text.contains("Why") && !text.contains("knows of"), "{text}");
     }

@@ -7,13 +7,14 @@ use soft_hca_record::text::Text;
 
 use crate::facts::Run;
 use crate::lesson::{Again, Lesson};
+use crate::words::{Words, words};
 
 /// What is wrong, in a sentence without its end, and the entries of the record that show it, by their
 /// indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The sentence.
-    pub what: String,
+    pub what: Words,
     /// The entries.
     pub entries: Vec<usize>,
 }
@@ -22,8 +23,8 @@ pub struct Wrong {
 pub type Verdict = Result<(), Wrong>;
 
 /// Something is wrong.
-pub fn wrong(what: impl Into<String>, entries: impl IntoIterator<Item = usize>) -> Verdict {
-    Err(Wrong { what: what.into(), entries: entries.into_iter().collect() })
+pub fn wrong(what: Words, entries: impl IntoIterator<Item = usize>) -> Verdict {
+    Err(Wrong { what, entries: entries.into_iter().collect() })
 }
 
 /// The verdict on a run of a lesson's program. A strict run follows one in which nothing was wrong,
@@ -46,11 +47,17 @@ pub fn judge(lesson: &Lesson, run: &Run) -> Verdict {
 
 fn crash(run: &Run) -> Verdict {
     match run.student_end {
-        Some(Ending::Signal(number)) => {
-            wrong(format!("your program was ended by signal {number}, see signal(7)"), [])
-        }
+        Some(Ending::Signal(number)) => wrong(
+            words!(
+                "your program was ended by signal {number}, see signal(7)",
+                "你的程序被信号 {number} 终止，见 signal(7)"
+            ),
+            [],
+        ),
         // The status of a Rust program that has panicked.
-        Some(Ending::Code(101)) => wrong("your program has panicked", []),
+        Some(Ending::Code(101)) => {
+            wrong(words!("your program has panicked", "你的程序 panic 了"), [])
+        }
         _ => Ok(()),
     }
 }
@@ -66,21 +73,36 @@ fn rules(lesson: &Lesson, run: &Run) -> Verdict {
     let (place, what, why) = (&finding.place, &finding.what, finding.rule.why());
     let name = finding.rule.name();
     let entries = run.entries.iter().position(|entry| entry.t == finding.t);
-    wrong(format!("{place}: {what} ({name}: {why})"), entries)
+    wrong(Words::verbatim(format_args!("{place}: {what} ({name}: {why})")), entries)
 }
 
 fn ends(lesson: &Lesson, run: &Run) -> Verdict {
     if run.is_stopped() {
-        return wrong("your program, or its peer, does not end", []);
+        return wrong(
+            words!("your program, or its peer, does not end", "你的程序或者对端没有结束"),
+            [],
+        );
     }
     match run.student_end {
         Some(Ending::Code(0)) => {}
-        Some(end) => return wrong(format!("your program ends with status {end}, not 0"), []),
-        None => return wrong("your program was not started", []),
+        Some(end) => {
+            return wrong(
+                words!(
+                    "your program ends with status {end}, not 0",
+                    "你的程序以状态 {end} 结束，应该是 0"
+                ),
+                [],
+            );
+        }
+        None => return wrong(words!("your program was not started", "你的程序没有启动"), []),
     }
     if run.peer_end != Some(lesson.peer_end) {
-        let said = run.peer_said.last().map_or("that it has failed", |line| line.as_str());
-        return wrong(format!("the peer is not content, and says: {said}"), []);
+        let said = run.peer_said.last();
+        let said = said.map_or_else(|| words!("that it has failed", "它失败了"), Words::verbatim);
+        return wrong(
+            words!("the peer is not content, and says: {said}", "对端不满意，它说：{said}", [said]),
+            [],
+        );
     }
     Ok(())
 }

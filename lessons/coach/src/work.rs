@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use crate::error::Error;
 use crate::language::{Language, compile_c};
 use crate::lesson::{LESSONS, Lesson, START, top};
+use crate::words::{Tongue, words};
 
 /// The manifest without its programs.
 const MANIFEST: &str = include_str!("work.template.toml");
@@ -98,13 +99,19 @@ impl Work {
         Ok(())
     }
 
-    /// Builds the lesson's program, with the compiler's words if it does not compile. Its path, if it does.
-    pub fn build(&self, lesson: &Lesson, language: Language) -> Result<Option<PathBuf>, Error> {
+    /// Builds the lesson's program, with the compiler's words if it does not compile, and the coach's in `tongue`. Its
+    /// path, if it does.
+    pub fn build(
+        &self,
+        lesson: &Lesson,
+        language: Language,
+        tongue: Tongue,
+    ) -> Result<Option<PathBuf>, Error> {
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(top().join("target"), PathBuf::from);
         let target = std::path::absolute(&target).map_err(Error::read(&target))?;
         match language {
-            Language::Rust => self.build_rust(lesson, &target),
+            Language::Rust => self.build_rust(lesson, &target, tongue),
             Language::C => {
                 let dir = target.join("learn-c");
                 fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
@@ -115,9 +122,14 @@ impl Work {
         }
     }
 
-    fn build_rust(&self, lesson: &Lesson, target: &Path) -> Result<Option<PathBuf>, Error> {
+    fn build_rust(
+        &self,
+        lesson: &Lesson,
+        target: &Path,
+        tongue: Tongue,
+    ) -> Result<Option<PathBuf>, Error> {
         self.write_manifest()?;
-        let mut cargo = self.cargo(lesson, target);
+        let mut cargo = self.cargo(lesson, target, tongue);
         let status =
             cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         Ok(status.success().then(|| target.join("release").join(lesson.folder)))
@@ -125,7 +137,7 @@ impl Work {
 
     /// The command that builds the lesson's program. The first build takes minutes, since it
     /// includes all crates that the programs use, and cargo shows its progress.
-    fn cargo(&self, lesson: &Lesson, target: &Path) -> Command {
+    fn cargo(&self, lesson: &Lesson, target: &Path, tongue: Tongue) -> Command {
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--release", "--bin", lesson.folder, "--manifest-path"]);
         cargo.arg(self.dir.join("Cargo.toml")).arg("--target-dir").arg(target);
@@ -133,7 +145,11 @@ impl Work {
         if LESSONS.iter().any(is_built) {
             cargo.arg("--quiet");
         } else {
-            eprintln!("building what the lessons' programs use, which takes some minutes, once");
+            let words = words!(
+                "building what the lessons' programs use, which takes some minutes, once",
+                "正在编译各课程序共用的代码，需要几分钟，只有这一次"
+            );
+            eprintln!("{}", words.of(tongue));
         }
         cargo
     }
@@ -177,7 +193,8 @@ mod tests {
     fn only_the_first_program_is_built_with_words() {
         let dir = std::env::temp_dir().join(format!("learn build {}", std::process::id()));
         let (work, release) = (Work::at(dir.join("work")), dir.join("release"));
-        let is_quiet = || work.cargo(&LESSONS[2], &dir).get_args().any(|arg| arg == "--quiet");
+        let cargo = || work.cargo(&LESSONS[2], &dir, Tongue::English);
+        let is_quiet = || cargo().get_args().any(|arg| arg == "--quiet");
         fs::create_dir_all(&release).unwrap();
         assert!(!is_quiet());
         fs::write(release.join(LESSONS[0].folder), "").unwrap();

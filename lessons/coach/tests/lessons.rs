@@ -17,6 +17,7 @@ use coach::lesson::{LESSONS, Lesson, SOLUTION, START};
 use coach::play::Play;
 use coach::trial::tried;
 use coach::verdict::Verdict;
+use coach::words::Tongue;
 
 /// So many pairs at a time: most of theirs is waiting.
 const AT_ONCE: usize = 4;
@@ -114,7 +115,7 @@ fn check(case: &Case, dir: &Path) -> Result<(), String> {
         }
         let result = match (says, &said) {
             (None, Ok(())) => Ok(()),
-            (Some(words), Err(wrong)) if wrong.what.contains(words) => Ok(()),
+            (Some(words), Err(wrong)) if wrong.what.en.contains(words) => Ok(()),
             _ => {
                 let lines = said.as_ref().err().map(|wrong| wrong.lines(&run)).unwrap_or_default();
                 Err(format!(
@@ -141,7 +142,8 @@ fn check_c(lesson: &'static Lesson, dir: &Path) -> Result<(), String> {
         judged(lesson, vec![program.display().to_string()], limit, &name, dir, SEEDS.start)
     };
     let name = format!("{}/{START}", lesson.folder);
-    let sentence = |said: &Verdict| said.as_ref().err().map(|wrong| without_numbers(&wrong.what));
+    let sentence =
+        |said: &Verdict| said.as_ref().err().map(|wrong| without_numbers(&wrong.what.en));
     with_patience(|limit| {
         let (in_rust, wanted) =
             judged(lesson, in_rust(&name), limit, &format!("{name}.rs"), dir, SEEDS.start)?;
@@ -235,11 +237,10 @@ fn lessons_are_complete() {
         assert_eq!(lesson.number(), at + 1, "{}", lesson.folder);
         let programs = [START, SOLUTION].into_iter();
         let programs = programs.flat_map(|stem| Language::ALL.map(|language| language.file(stem)));
-        let texts = ["README.md", "hints.md", "solution.md", "peer.rs"].map(str::to_owned);
-        for file in programs.chain(texts) {
+        for file in programs.chain(["peer.rs".to_owned()]) {
             assert!(lesson.dir().join(&file).is_file(), "{}: {file}", lesson.folder);
         }
-        assert!(lesson.hints().unwrap().len() >= 2, "{}", lesson.folder);
+        assert!(lesson.hints(Tongue::English).unwrap().len() >= 2, "{}", lesson.folder);
         let of_lesson = cases().into_iter().filter(|case| case.lesson.folder == lesson.folder);
         let (right, wrong): (Vec<_>, Vec<_>) = of_lesson.partition(|case| case.says.is_none());
         assert!(right.len() >= 2 && wrong.len() >= 4, "{}: {right:?} {wrong:?}", lesson.folder);

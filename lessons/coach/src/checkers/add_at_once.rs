@@ -10,6 +10,7 @@ use soft_hca_verbs::{AccessFlags, SendFlags, WrOpcode};
 use crate::facts::{At, Run, access, key};
 use crate::steps::{Step, is_received, steps};
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// How many numbers the program takes.
 const NUMBERS: u64 = 1000;
@@ -30,7 +31,11 @@ pub fn check(run: &Run) -> Verdict {
             .iter()
             .filter(|(index, send)| *index < written && send.opcode == WrOpcode::RDMA_READ);
         return wrong(
-            "the counter is written back: what another client has added since it was read is lost",
+            words!(
+                "the counter is written back: what another client has added since it was \
+                 read is lost",
+                "计数器的值被写了回去：从读到写之间，别的客户端加上的数就丢了"
+            ),
             before.next_back().map(|(index, _)| *index).into_iter().chain([written]),
         );
     }
@@ -47,15 +52,24 @@ pub fn check(run: &Run) -> Verdict {
     let tried = added + swaps.len() as u64;
     if swaps.is_empty() && added != NUMBERS || tried < NUMBERS {
         let entries = all().take(1).map(|(index, _)| *index);
-        return wrong(format!("{tried} was added to the counter, not {NUMBERS}"), entries);
+        return wrong(
+            words!(
+                "{tried} was added to the counter, not {NUMBERS}",
+                "计数器上加了 {tried}，应该是 {NUMBERS}"
+            ),
+            entries,
+        );
     }
     // Whoever tries no more often than it has to does not look, or was never in anybody's way.
     let said = run.peer_said.last().filter(|_| run.peer_end == Some(Ending::Code(1)));
     if let Some(said) = said.filter(|_| !swaps.is_empty() && tried == NUMBERS) {
         return wrong(
-            format!(
-                "a compare-and-swap that finds another number does not swap, and your program goes on as if \
-                 it had: what comes back says what was found ({said})"
+            words!(
+                "a compare-and-swap that finds another number does not swap, and your \
+                 program goes on as if it had: what comes back says what was found \
+                 ({said})",
+                "比较并交换遇到别的值就不会交换，而你的程序当作已经交换了：\
+                 带回来的值说明当时的值是什么（{said}）"
             ),
             swaps.iter().take(2).map(|(index, _)| *index),
         );
@@ -69,7 +83,11 @@ fn has_room(run: &Run, (index, send): At<'_, SendPosted>) -> Verdict {
         let is_its = send.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
         if is_its && !access(call).contains(AccessFlags::LOCAL_WRITE) {
             return wrong(
-                "the region of the answer needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to it",
+                words!(
+                    "the region of the answer needs IBV_ACCESS_LOCAL_WRITE: the adapter \
+                     writes to it",
+                    "放结果的内存区域需要 IBV_ACCESS_LOCAL_WRITE：网卡要往里写"
+                ),
                 [at, index],
             );
         }
@@ -89,8 +107,11 @@ fn are_answers_apart(run: &Run) -> Verdict {
                 let other = under_way.iter().find(is_there).filter(|_| send.opcode.fetches());
                 if let Some((other, _)) = other {
                     return wrong(
-                        "two operations are under way whose answers come into the same place, and the \
-                         program can see one of them only",
+                        words!(
+                            "two operations are under way whose answers come into the same \
+                             place, and the program can see one of them only",
+                            "有两个操作正在进行，它们的结果会放到同一处，程序只能看到其中一个"
+                        ),
                         [*other, index],
                     );
                 }
@@ -109,7 +130,10 @@ fn are_answers_apart(run: &Run) -> Verdict {
     let unseen = under_way.iter().find(|(_, send)| send.opcode.fetches());
     if let Some((index, _)) = unseen.filter(|_| !run.is_stopped()) {
         return wrong(
-            "nobody has polled a completion that says that the answer is there",
+            words!(
+                "nobody has polled a completion that says that the answer is there",
+                "没有取走能说明结果已经到来的工作完成"
+            ),
             [*index],
         );
     }

@@ -8,6 +8,7 @@ use soft_hca_verbs::CmEvent;
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
+use crate::words::{Words, words};
 
 /// A request for a connection, by the index at which it was fetched, and what was called to answer it.
 struct Request<'r> {
@@ -22,14 +23,21 @@ pub fn check(run: &Run) -> Verdict {
     for Request { accept, reject, .. } in &requests {
         if let (Some((accept, _)), Some((reject, _))) = (accept, reject) {
             return wrong(
-                "a request is answered by both rdma_accept and rdma_reject: after rdma_accept the client \
-                 has its connection, and can only be disconnected",
+                words!(
+                    "a request is answered by both rdma_accept and rdma_reject: after \
+                     rdma_accept the client has its connection, and can only be disconnected",
+                    "对同一个请求既调用了 rdma_accept 又调用了 rdma_reject：\
+                     rdma_accept 之后客户端已经连上，只能再断开"
+                ),
                 [*accept, *reject],
             );
         }
     }
     if requests.is_empty() {
-        return wrong("no request for a connection was fetched", []);
+        return wrong(
+            words!("no request for a connection was fetched", "没有取到任何连接请求"),
+            [],
+        );
     }
     // In the second run the clients come in the other order.
     let [fits, too_long] = if run.is_strict() { [1, 0] } else { [0, 1] };
@@ -37,59 +45,106 @@ pub fn check(run: &Run) -> Verdict {
     if let Some((reject, _)) = fits.and_then(|request| request.reject) {
         if let Some((accept, _)) = too_long.and_then(|request| request.accept) {
             let why = match run.is_strict() {
-                false => "are their numbers read in network byte order?",
+                false => words!(
+                    "are their numbers read in network byte order?",
+                    "它们的数字是按网络字节序读的吗？"
+                ),
                 true => {
-                    "they come in another order than before, and only what they say tells who fits"
+                    words!(
+                        "they come in another order than before, and only what they say \
+                         tells who fits",
+                        "这次来的先后与上次不同，谁合适，只能看它们自己怎么说"
+                    )
                 }
             };
             return wrong(
-                format!(
-                    "the client whose messages fit was refused, and the one whose messages are too long was \
-                     accepted: {why}"
+                words!(
+                    "the client whose messages fit was refused, and the one whose \
+                     messages are too long was accepted: {why}",
+                    "消息放得下的客户端被拒绝了，消息太长的却被接受了：{why}",
+                    [why]
                 ),
                 [reject, accept],
             );
         }
         let why = match run.is_strict() {
-            false => "if it wants to send more than there is room for, it is told how many it may",
-            true => "they have as many bytes as there is room for, and not more",
+            false => words!(
+                "if it wants to send more than there is room for, it is told how many it may",
+                "如果它想发的条数超过容量，就告诉它可以发几条"
+            ),
+            true => words!(
+                "they have as many bytes as there is room for, and not more",
+                "消息的字节数正好等于空间，并没有超过"
+            ),
         };
         return wrong(
-            format!("a client was refused whose messages fit: {why}"),
+            words!(
+                "a client was refused whose messages fit: {why}",
+                "消息放得下的客户端被拒绝了：{why}",
+                [why]
+            ),
             fits.map(|request| request.fetched).into_iter().chain([reject]),
         );
     }
     if let (None, Some((accept, _))) = (fits, too_long.and_then(|request| request.accept)) {
         return wrong(
-            "a client was accepted whose messages are too long for the receives: it comes first this time, and only \
-             what it says tells that",
+            words!(
+                "a client was accepted whose messages are too long for the receives: it \
+                 comes first this time, and only what it says tells that",
+                "接受了一个客户端，它的消息太长，接收请求放不下：这次它先来，\
+                 只有它说的数字能说明这一点"
+            ),
             [accept],
         );
     }
     let Some(fits) = fits else {
-        return wrong("the second client's request was not fetched", []);
+        return wrong(
+            words!("the second client's request was not fetched", "没有取到第二个客户端的请求"),
+            [],
+        );
     };
     let Some(accept) = fits.accept else {
-        return wrong("a request was not answered by rdma_accept or rdma_reject", [fits.fetched]);
+        return wrong(
+            words!(
+                "a request was not answered by rdma_accept or rdma_reject",
+                "有一个请求既没有用 rdma_accept 回答，也没有用 rdma_reject 回答"
+            ),
+            [fits.fetched],
+        );
     };
     is_agreed(run, accept)?;
     let Some(too_long) = too_long else {
-        return wrong("the second client's request was not fetched", []);
+        return wrong(
+            words!("the second client's request was not fetched", "没有取到第二个客户端的请求"),
+            [],
+        );
     };
     if let Some((accept, _)) = too_long.accept {
         return wrong(
-            "a client was accepted whose messages are too long for the receives",
+            words!(
+                "a client was accepted whose messages are too long for the receives",
+                "接受了一个客户端，它的消息太长，接收请求放不下"
+            ),
             [too_long.fetched, accept],
         );
     }
     let Some((reject, call)) = too_long.reject else {
         return wrong(
-            "a request was not answered by rdma_reject, which can say why",
+            words!(
+                "a request was not answered by rdma_reject, which can say why",
+                "有一个请求没有用 rdma_reject 回答；它可以说明原因"
+            ),
             [too_long.fetched],
         );
     };
     if number(&call.args, "private_data_len").unwrap_or_default() == 0 {
-        return wrong("the client is not told why: rdma_reject has no private data", [reject]);
+        return wrong(
+            words!(
+                "the client is not told why: rdma_reject has no private data",
+                "没有告诉客户端为什么：rdma_reject 没有带私有数据"
+            ),
+            [reject],
+        );
     }
     Ok(())
 }
@@ -118,22 +173,36 @@ fn is_agreed(run: &Run, (accept, call): At<'_, Call>) -> Verdict {
     run.is_done((accept, call))?;
     if number(&call.args, "private_data_len").unwrap_or_default() == 0 {
         return wrong(
-            "the client is not told how many messages it may send: rdma_accept has no private data",
+            words!(
+                "the client is not told how many messages it may send: rdma_accept has no \
+                 private data",
+                "没有告诉客户端可以发几条消息：rdma_accept 没有带私有数据"
+            ),
             [accept],
         );
     }
     let sends = run.sends(run.peer);
     let Some((_, message)) = sends.first() else {
-        let said = run.peer_said.last().map_or("nothing", |line| line.as_str());
-        return wrong(format!("the client sends nothing, and says: {said}"), [accept]);
+        let said =
+            run.peer_said.last().map_or_else(|| words!("nothing", "没有说什么"), Words::verbatim);
+        return wrong(
+            words!(
+                "the client sends nothing, and says: {said}",
+                "客户端什么也没发，它说：{said}",
+                [said]
+            ),
+            [accept],
+        );
     };
     let receives = run.receives(run.student);
     let posted = receives.iter().filter(|(index, _)| *index < accept).count();
     if sends.len() > posted {
         return wrong(
-            format!(
-                "the client was told that it may send more messages than the {posted} for which receives \
-                 were posted before rdma_accept"
+            words!(
+                "the client was told that it may send more messages than the {posted} \
+                 for which receives were posted before rdma_accept",
+                "rdma_accept 之前只提交了 {posted} 个接收请求，\
+                 却告诉客户端可以发更多的消息"
             ),
             [Some(accept), sends.get(posted).map(|(index, _)| *index)].into_iter().flatten(),
         );
@@ -141,7 +210,10 @@ fn is_agreed(run: &Run, (accept, call): At<'_, Call>) -> Verdict {
     if let Some((index, receive)) = receives.iter().find(|(_, one)| one.length < message.length) {
         let (room, length) = (receive.length, message.length);
         return wrong(
-            format!("a receive has room for {room} bytes, and the messages have {length}"),
+            words!(
+                "a receive has room for {room} bytes, and the messages have {length}",
+                "有一个接收请求只有 {room} 字节的空间，而消息有 {length} 字节"
+            ),
             [*index],
         );
     }
@@ -150,7 +222,10 @@ fn is_agreed(run: &Run, (accept, call): At<'_, Call>) -> Verdict {
         let received = run.request(send.0).received;
         if received.and_then(|completion| run.polled(completion)).is_none() {
             return wrong(
-                "nobody has polled the completion of a message's receive",
+                words!(
+                    "nobody has polled the completion of a message's receive",
+                    "有一条消息的接收请求，它的工作完成没有被取走"
+                ),
                 [Some(send.0), received].into_iter().flatten(),
             );
         }

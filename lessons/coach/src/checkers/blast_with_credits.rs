@@ -8,6 +8,7 @@ use soft_hca_verbs::{Cause, SendFlags};
 use crate::facts::Run;
 use crate::steps::{Step, is_received, steps};
 use crate::verdict::{Verdict, Wrong, wrong};
+use crate::words::words;
 
 /// How many the program sends.
 const MESSAGES: u64 = 100;
@@ -32,7 +33,7 @@ struct Known {
 pub fn check(run: &Run) -> Verdict {
     let sends = run.sends(run.student);
     if sends.is_empty() {
-        return wrong("nothing was sent", []);
+        return wrong(words!("nothing was sent", "什么也没有发送"), []);
     }
     let accepted = run.calls(run.peer, "rdma_accept").first().map_or(0, |(index, _)| *index);
     let receives = run.receives(run.peer);
@@ -48,14 +49,22 @@ pub fn check(run: &Run) -> Verdict {
     run.all_went_well(run.student)?;
     let Known { posted, told, credits, .. } = known;
     if posted != MESSAGES {
-        return wrong(format!("{posted} messages were sent, not {MESSAGES}"), []);
+        return wrong(
+            words!(
+                "{posted} messages were sent, not {MESSAGES}",
+                "发送了 {posted} 条消息，应该是 {MESSAGES} 条"
+            ),
+            [],
+        );
     }
     if most < first {
         return wrong(
-            format!(
-                "at no time more than {most} of your sends are posted and not completed, and the server \
-                 has {first} receives: post as many as you have credits for before you look for \
-                 completions"
+            words!(
+                "at no time more than {most} of your sends are posted and not completed, \
+                 and the server has {first} receives: post as many as you have credits \
+                 for before you look for completions",
+                "你提交了而未完成的发送请求从没有超过 {most} 个，\
+                 而服务端有 {first} 个接收请求：先按信用全部提交，再去看工作完成"
             ),
             sends.iter().take(2).map(|(index, _)| *index),
         );
@@ -63,9 +72,10 @@ pub fn check(run: &Run) -> Verdict {
     let back = told - first;
     if back != posted {
         return wrong(
-            format!(
-                "the last credits were not waited for: {posted} messages were sent, and credits for \
-                 {back} of them have come"
+            words!(
+                "the last credits were not waited for: {posted} messages were sent, and \
+                 credits for {back} of them have come",
+                "没有等最后的信用：发送了 {posted} 条消息，只等到了 {back} 条的信用"
             ),
             [credits, sends.last().map(|(index, _)| *index)].into_iter().flatten(),
         );
@@ -84,7 +94,12 @@ impl Known {
         let until = ahead.iter().position(|step| is_credits(&step)).unwrap_or(ahead.len());
         let posted = ahead[..until].iter().filter(|step| matches!(step, Step::Posted(..))).count();
         if self.credits.is_some() && self.posted > self.told && posted > MANY {
-            wrong.what += ": are the immediate data read in network byte order?";
+            let what = wrong.what;
+            wrong.what = words!(
+                "{what}: are the immediate data read in network byte order?",
+                "{what}：立即数是按网络字节序读的吗？",
+                [what]
+            );
         }
         wrong
     }
@@ -100,8 +115,10 @@ impl Known {
                     // It may have been lucky, and have met a receive that was not told of yet.
                     let stalled = run.request(index).stalled;
                     return wrong(
-                        format!(
-                            "message {posted} was posted when the server had told of {told} receives"
+                        words!(
+                            "message {posted} was posted when the server had told of \
+                             {told} receives",
+                            "提交第 {posted} 条消息时，服务端只通报了 {told} 个接收请求"
                         ),
                         [self.credits, Some(index), stalled].into_iter().flatten(),
                     );
@@ -114,9 +131,11 @@ impl Known {
                 // strict run a poll may find nothing although there is a completion.
                 if in_vain && is_idle && credits > 0 && !run.is_strict() {
                     return wrong(
-                        format!(
-                            "your program waits although it has {credits} credits, messages left and \
-                             nothing under way"
+                        words!(
+                            "your program waits although it has {credits} credits, \
+                             messages left and nothing under way",
+                            "你的程序在等，可它还有 {credits} 个信用，有消息要发，\
+                             也没有请求在进行"
                         ),
                         self.credits.into_iter().chain([index]),
                     );
@@ -142,8 +161,12 @@ fn are_credits_taken(run: &Run) -> Verdict {
         let What::Stalled { reason, .. } = &run.entries[stalled].what else { continue };
         if matches!(reason, Cause::ReceiverNotReady { .. }) {
             return wrong(
-                "the server's message with credits found no receive: one that was used has to be posted \
-                 again, before its credits are",
+                words!(
+                    "the server's message with credits found no receive: one that was used \
+                     has to be posted again, before its credits are",
+                    "服务端送信用的消息没有遇上接收请求：用掉的接收请求要重新提交，\
+                     而且要在使用它送来的信用之前"
+                ),
                 [index, stalled],
             );
         }

@@ -5,7 +5,8 @@ use soft_hca_record::entry::ConnectionEvent;
 use soft_hca_verbs::CmEvent;
 
 use crate::facts::{At, Run};
-use crate::verdict::{Verdict, wrong};
+use crate::verdict::{Verdict, Wrong, wrong};
+use crate::words::words;
 
 /// librdmacm makes `RDMA_CM_EVENT_ESTABLISHED` of it for a client with a queue pair.
 const ESTABLISHED: [CmEvent; 2] = [CmEvent::CONNECT_RESPONSE, CmEvent::ESTABLISHED];
@@ -21,8 +22,12 @@ pub fn check(run: &Run) -> Verdict {
     // No call shows what was too early: without a device librdmacm makes none.
     if fetched(&events, &[CmEvent::ADDR_RESOLVED]).is_none() {
         return wrong(
-            "RDMA_CM_EVENT_ADDR_RESOLVED was never fetched, and without it the id has no device for the \
-             next step",
+            words!(
+                "RDMA_CM_EVENT_ADDR_RESOLVED was never fetched, and without it the id has no \
+                 device for the next step",
+                "一直没有取 RDMA_CM_EVENT_ADDR_RESOLVED；没有它，标识符还没有设备，\
+                 走不了下一步"
+            ),
             [resolve_addr],
         );
     }
@@ -33,20 +38,31 @@ pub fn check(run: &Run) -> Verdict {
     let created = run.done(run.student, "ibv_create_qp").first().map(|(index, _)| *index);
     if created.is_none_or(|created| created > connect) {
         return wrong(
-            "rdma_connect was called before there was a queue pair: it tells the peer its number",
+            words!(
+                "rdma_connect was called before there was a queue pair: it tells the peer \
+                 its number",
+                "还没有队列对就调用了 rdma_connect：它要把队列对的编号告诉对端"
+            ),
             [Some(connect), created].into_iter().flatten(),
         );
     }
     let Some(established) = fetched(&events, &ESTABLISHED) else {
         return wrong(
-            "RDMA_CM_EVENT_ESTABLISHED was never fetched: the queue pair is not ready before",
+            words!(
+                "RDMA_CM_EVENT_ESTABLISHED was never fetched: the queue pair is not ready \
+                 before",
+                "一直没有取 RDMA_CM_EVENT_ESTABLISHED：在它之前，队列对还没有就绪"
+            ),
             [resolve_addr, connect],
         );
     };
     let (sent, send) = run.only_send(run.student)?;
     if sent < established {
         return wrong(
-            "the message was sent before RDMA_CM_EVENT_ESTABLISHED was fetched",
+            words!(
+                "the message was sent before RDMA_CM_EVENT_ESTABLISHED was fetched",
+                "还没有取到 RDMA_CM_EVENT_ESTABLISHED，消息就发了"
+            ),
             [sent, established],
         );
     }
@@ -54,7 +70,11 @@ pub fn check(run: &Run) -> Verdict {
     let hung_up = run.done(run.student, "rdma_disconnect").first().map(|(index, _)| *index);
     match (hung_up, fetched(&events, &[CmEvent::DISCONNECTED])) {
         (Some(hung_up), None) => wrong(
-            "RDMA_CM_EVENT_DISCONNECTED was never fetched: rdma_disconnect, too, only begins",
+            words!(
+                "RDMA_CM_EVENT_DISCONNECTED was never fetched: rdma_disconnect, too, only \
+                 begins",
+                "一直没有取 RDMA_CM_EVENT_DISCONNECTED：rdma_disconnect 也只是开个头"
+            ),
             [hung_up],
         ),
         _ => Ok(()),
@@ -70,9 +90,10 @@ fn is_asynchronous(run: &Run, events: &[At<'_, ConnectionEvent>]) -> Verdict {
     });
     match waits {
         Some((index, call, event)) => wrong(
-            format!(
-                "{call} has waited for {event} itself: the id is a synchronous one, without an event channel \
-                 of yours"
+            words!(
+                "{call} has waited for {event} itself: the id is a synchronous one, \
+                 without an event channel of yours",
+                "{call} 自己等了 {event}：这个标识符是同步的，没有用你自己的事件通道"
             ),
             [index],
         ),
@@ -81,12 +102,13 @@ fn is_asynchronous(run: &Run, events: &[At<'_, ConnectionEvent>]) -> Verdict {
 }
 
 /// The first call of that name, be it refused.
-fn step(run: &Run, name: &str) -> Result<usize, crate::verdict::Wrong> {
+fn step(run: &Run, name: &str) -> Result<usize, Wrong> {
     match run.calls(run.student, name).first() {
         Some((index, _)) => Ok(*index),
-        None => {
-            Err(crate::verdict::Wrong { what: format!("{name} was not called"), entries: vec![] })
-        }
+        None => Err(Wrong {
+            what: words!("{name} was not called", "没有调用 {name}"),
+            entries: vec![],
+        }),
     }
 }
 
@@ -100,7 +122,10 @@ fn follows(call: &str, called: usize, event: CmEvent, fetched: Option<usize>) ->
         return Ok(());
     }
     wrong(
-        format!("{call} was called before {event} was fetched, which says that it may be"),
+        words!(
+            "{call} was called before {event} was fetched, which says that it may be",
+            "还没有取到 {event} 就调用了 {call}：有了这个事件才可以调用"
+        ),
         [Some(called), fetched].into_iter().flatten(),
     )
 }

@@ -6,7 +6,8 @@ use soft_hca_record::entry::{ReceivePosted, SendPosted, Sge};
 use soft_hca_verbs::cause::{Cause, Lost};
 
 use crate::facts::{At, Run};
-use crate::verdict::{Verdict, wrong};
+use crate::verdict::{Verdict, Wrong, wrong};
+use crate::words::{Words, words};
 
 /// Bytes of the global routing header.
 const GRH: u64 = 40;
@@ -14,7 +15,13 @@ const GRH: u64 = 40;
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
     let Some(&question) = run.sends(run.peer).first() else {
-        return wrong("the peer could not send: was its question accepted?", []);
+        return wrong(
+            words!(
+                "the peer could not send: was its question accepted?",
+                "对端没能发送：它的请求被接受了吗？"
+            ),
+            [],
+        );
     };
     let receive = received(run, question)?;
     run.is_received(receive.0)?;
@@ -26,15 +33,24 @@ pub fn check(run: &Run) -> Verdict {
         None => {}
         Some(Cause::NotTaken { why: Lost::QKey { its, sent, .. } }) => {
             return wrong(
-                format!(
-                    "the answer has the Q_Key {sent:#x}, and the peer's queue pair {its:#x}: it is lost, \
-                     and nobody tells your program"
+                words!(
+                    "the answer has the Q_Key {sent:#x}, and the peer's queue pair \
+                     {its:#x}: it is lost, and nobody tells your program",
+                    "回答的 Q_Key 是 {sent:#x}，对端队列对的是 {its:#x}：回答丢了，\
+                     也没有谁告诉你的程序"
                 ),
                 [answer.0],
             );
         }
         Some(reason) => {
-            return wrong(format!("the answer is lost: {}", sentence(reason)), [answer.0]);
+            return wrong(
+                words!(
+                    "the answer is lost: {reason}",
+                    "回答丢了：{reason}",
+                    reason = sentence(reason)
+                ),
+                [answer.0],
+            );
         }
     }
     // The peer has looked at the bytes; the record has not.
@@ -45,26 +61,31 @@ pub fn check(run: &Run) -> Verdict {
 fn received<'r>(
     run: &'r Run,
     (sent, question): At<'r, SendPosted>,
-) -> Result<At<'r, ReceivePosted>, crate::verdict::Wrong> {
+) -> Result<At<'r, ReceivePosted>, Wrong> {
     let receives = run.receives(run.student);
     let taken = run.request(sent).receive;
-    let wrong = |what, entries| Err(crate::verdict::Wrong { what, entries });
+    let wrong = |what, entries| Err(Wrong { what, entries });
     if let Some(receive) = receives.iter().find(|(index, _)| Some(*index) == taken) {
         return Ok(*receive);
     }
     let Some(&(index, receive)) = receives.first() else {
-        return wrong("no receive was posted".to_owned(), vec![sent]);
+        return wrong(words!("no receive was posted", "没有提交接收请求"), vec![sent]);
     };
     let (room, length) = (receive.length, question.length);
     if room < length + GRH {
-        let what = format!(
-            "the receive has room for {room} bytes: the datagram has {length}, and {GRH} of the global \
-             routing header come in front of it, so that it is lost"
+        let what = words!(
+            "the receive has room for {room} bytes: the datagram has {length}, and {GRH} \
+             of the global routing header come in front of it, so that it is lost",
+            "接收请求只有 {room} 字节的空间：数据报有 {length} 字节，\
+             前面还有全局路由头的 {GRH} 字节，所以它丢了"
         );
         return wrong(what, vec![index, sent]);
     }
-    let reason = lost(run, sent).map_or(String::new(), |reason| format!(": {}", sentence(reason)));
-    wrong(format!("the peer's datagram is lost{reason}"), vec![index, sent])
+    let reason = Words::reason(lost(run, sent).map(sentence));
+    wrong(
+        words!("the peer's datagram is lost{reason}", "对端的数据报丢了{reason}", [reason]),
+        vec![index, sent],
+    )
 }
 
 /// Why a datagram was lost, by the index at which it was posted.
@@ -79,21 +100,26 @@ fn destination(
     (index, answer): At<'_, SendPosted>,
 ) -> Verdict {
     let Some(destination) = &answer.destination else {
-        return wrong("the answer is no datagram", [index]);
+        return wrong(words!("the answer is no datagram", "回答不是数据报"), [index]);
     };
     let (to, from) = (destination.qp, question.qp);
     if to == answer.qp {
         return wrong(
-            format!(
-                "the answer goes to queue pair {to}, which is your own: the sender's number is src_qp of \
-                 the completion, {from}"
+            words!(
+                "the answer goes to queue pair {to}, which is your own: the sender's \
+                 number is src_qp of the completion, {from}",
+                "回答发往队列对 {to}，那是你自己的：发送方的编号是工作完成的 src_qp，\
+                 即 {from}"
             ),
             [sent, index],
         );
     }
     if to != from {
         return wrong(
-            format!("the answer goes to queue pair {to}, and the datagram came from {from}"),
+            words!(
+                "the answer goes to queue pair {to}, and the datagram came from {from}",
+                "回答发往队列对 {to}，而数据报来自 {from}"
+            ),
             [sent, index],
         );
     }
@@ -108,11 +134,21 @@ fn length((sent, question): At<'_, SendPosted>, (index, answer): At<'_, SendPost
         return Ok(());
     }
     let why = if length == wanted + GRH {
-        format!(": byte_len counts the {GRH} of the header as well")
+        words!(
+            ": byte_len counts the {GRH} of the header as well",
+            "：byte_len 把路由头的 {GRH} 字节也算在内"
+        )
     } else {
-        String::new()
+        Words::default()
     };
-    wrong(format!("the answer has {length} bytes, and the datagram {wanted}{why}"), [sent, index])
+    wrong(
+        words!(
+            "the answer has {length} bytes, and the datagram {wanted}{why}",
+            "回答有 {length} 字节，而数据报有 {wanted} 字节{why}",
+            [why]
+        ),
+        [sent, index],
+    )
 }
 
 /// The answer, whose bytes are not right, is not sent from where the header has come.
@@ -127,9 +163,11 @@ fn place(
     };
     if answer.sges.iter().any(is_in) {
         return wrong(
-            format!(
-                "the answer is sent from where the global routing header is: what has come begins {GRH} \
-                 bytes behind the receive's beginning"
+            words!(
+                "the answer is sent from where the global routing header is: what has \
+                 come begins {GRH} bytes behind the receive's beginning",
+                "回答是从放全局路由头的地方发出的：\
+                 收到的数据在接收请求开头之后 {GRH} 字节处才开始"
             ),
             [received, index],
         );

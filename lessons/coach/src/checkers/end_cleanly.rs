@@ -4,6 +4,7 @@ use soft_hca_record::check::{Checker, Rule};
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
+use crate::words::{Words, words};
 
 /// The lesson's checker.
 pub fn check(run: &Run) -> Verdict {
@@ -11,7 +12,13 @@ pub fn check(run: &Run) -> Verdict {
     run.is_complete(send)?;
     run.all_went_well(run.student)?;
     if run.calls(run.student, "rdma_disconnect").is_empty() {
-        return wrong("your program never hangs up: rdma_disconnect was not called", []);
+        return wrong(
+            words!(
+                "your program never hangs up: rdma_disconnect was not called",
+                "你的程序一直没有断开连接：没有调用 rdma_disconnect"
+            ),
+            [],
+        );
     }
     let mut checker = Checker::new();
     run.entries.iter().for_each(|entry| checker.entry(entry));
@@ -21,9 +28,18 @@ pub fn check(run: &Run) -> Verdict {
     if let Some(first) = found.first() {
         let places: Vec<&str> = found.iter().map(|finding| finding.place.as_str()).collect();
         let more = first.others + found.len() as u64 - 1;
-        let more = if more > 0 { format!(", and {more} other objects") } else { String::new() };
+        let more = if more > 0 {
+            words!(", and {more} other objects", "，还有 {more} 个别的对象")
+        } else {
+            Words::default()
+        };
+        let (what, places) = (&first.what, places.join(", "));
         return wrong(
-            format!("leaked: {}{more} when the program ended ({})", first.what, places.join(", ")),
+            words!(
+                "leaked: {what}{more} when the program ended ({places})",
+                "程序结束时有遗留：{what}{more}（{places}）",
+                [more]
+            ),
             [],
         );
     }

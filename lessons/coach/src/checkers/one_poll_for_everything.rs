@@ -10,6 +10,7 @@ use crate::checkers::sleep_without_losing::{
 };
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// More polls that find nothing are not those of a program that sleeps. There are twenty calls, so its polls in
 /// vain after each event are fewer, even if it is woken for each completion.
@@ -23,20 +24,32 @@ pub fn check(run: &Run) -> Verdict {
     let arms: Vec<usize> = arms.iter().map(|(index, _)| *index).collect();
     if arms.is_empty() {
         return wrong(
-            "ibv_req_notify_cq was not called: a queue that is not armed makes no event",
+            words!(
+                "ibv_req_notify_cq was not called: a queue that is not armed makes no event",
+                "没有调用 ibv_req_notify_cq：没有请求通知的队列不产生事件"
+            ),
             [],
         );
     }
     let disconnected = fetched(run, CmEvent::DISCONNECTED);
     if disconnected.is_none() && !run.is_stopped() {
-        return wrong("your program ends before its client has hung up", run.end(run.student));
+        return wrong(
+            words!(
+                "your program ends before its client has hung up",
+                "客户端还没有断开，你的程序就结束了"
+            ),
+            run.end(run.student),
+        );
     }
     nothing_is_left(run, &arms)?;
     if disconnected.is_none() {
         let hung_up = run.calls(run.peer, "rdma_disconnect");
         return wrong(
-            "RDMA_CM_EVENT_DISCONNECTED was never fetched: the client has hung up, and nobody looks at \
-             the event channel",
+            words!(
+                "RDMA_CM_EVENT_DISCONNECTED was never fetched: the client has hung up, and \
+                 nobody looks at the event channel",
+                "一直没有取 RDMA_CM_EVENT_DISCONNECTED：客户端已经断开，却没有谁去看事件通道"
+            ),
             hung_up.first().map(|(index, _)| *index),
         );
     }
@@ -58,13 +71,21 @@ fn never_waits_for_one(run: &Run) -> Verdict {
     for (index, entry) in run.entries.iter().enumerate().take(over) {
         let What::Wait { on, .. } = &entry.what else { continue };
         let (call, other) = match on {
-            Channel::Completion => ("ibv_get_cq_event", "the connection's events"),
-            Channel::Connection if index > established => ("rdma_get_cm_event", "messages"),
+            Channel::Completion => {
+                ("ibv_get_cq_event", words!("the connection's events", "连接的事件"))
+            }
+            Channel::Connection if index > established => {
+                ("rdma_get_cm_event", words!("messages", "消息"))
+            }
             _ => continue,
         };
         if entry.process == run.student {
             return wrong(
-                format!("your program waits in {call}, and does not see {other} meanwhile"),
+                words!(
+                    "your program waits in {call}, and does not see {other} meanwhile",
+                    "你的程序等在 {call} 里，这时看不到{other}",
+                    [other]
+                ),
                 [index],
             );
         }
@@ -90,7 +111,11 @@ fn nothing_is_left(run: &Run, arms: &[usize]) -> Verdict {
             Err(not_armed_again(vec![*last_arm, *first, *left]))
         }
         _ => wrong(
-            "a message has come and made an event, and nobody looks at the completion channel",
+            words!(
+                "a message has come and made an event, and nobody looks at the completion \
+                 channel",
+                "消息来了，也产生了事件，却没有谁去看完成通道"
+            ),
             [*last_arm, *left],
         ),
     }
@@ -108,7 +133,13 @@ fn has_one_thread(run: &Run) -> Verdict {
     });
     let Some((_, first)) = of_student.next() else { return Ok(()) };
     match of_student.find(|(_, thread)| *thread != first) {
-        Some((index, _)) => wrong("your program has a second thread, and one is enough", [index]),
+        Some((index, _)) => wrong(
+            words!(
+                "your program has a second thread, and one is enough",
+                "你的程序有第二个线程；一个就够了"
+            ),
+            [index],
+        ),
         None => Ok(()),
     }
 }

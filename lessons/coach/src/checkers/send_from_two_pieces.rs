@@ -2,6 +2,7 @@
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// Bytes of header and data.
 const LENGTHS: [u32; 2] = [8, 22];
@@ -14,20 +15,29 @@ pub fn check(run: &Run) -> Verdict {
     if send.length != u64::from(whole) {
         let length = send.length;
         return wrong(
-            format!("the message has {length} bytes, and header and data have {whole}"),
+            words!(
+                "the message has {length} bytes, and header and data have {whole}",
+                "消息有 {length} 字节，而头部和数据共有 {whole} 字节"
+            ),
             [index],
         );
     }
     if lengths.len() == 1 {
         return wrong(
-            "the message was sent from one piece of memory: to copy header and data there is the work that \
-             the adapter can save",
+            words!(
+                "the message was sent from one piece of memory: to copy header and data \
+                 there is the work that the adapter can save",
+                "消息是从一块内存发出的：把头部和数据拷到一起，正是网卡可以省去的工作"
+            ),
             [index],
         );
     }
     if lengths != LENGTHS {
         return wrong(
-            format!("the elements have {lengths:?} bytes, and header and data {LENGTHS:?}"),
+            words!(
+                "the elements have {lengths:?} bytes, and header and data {LENGTHS:?}",
+                "各元素的字节数是 {lengths:?}，而头部和数据是 {LENGTHS:?}"
+            ),
             [index],
         );
     }

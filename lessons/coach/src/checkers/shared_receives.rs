@@ -7,6 +7,7 @@ use soft_hca_verbs::{Cause, EventType};
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// So many receives have memory.
 const RECEIVES: usize = 16;
@@ -22,12 +23,22 @@ pub fn check(run: &Run) -> Verdict {
         }
     }
     if run.receives(run.student).is_empty() {
-        return wrong("no receive was posted to the shared receive queue", []);
+        return wrong(
+            words!(
+                "no receive was posted to the shared receive queue",
+                "没有向共享接收队列提交接收请求"
+            ),
+            [],
+        );
     }
     if limits(run).is_empty() {
         return wrong(
-            "no limit was armed: ibv_modify_srq with IBV_SRQ_LIMIT does that, and nothing tells before \
-             that few receives are left",
+            words!(
+                "no limit was armed: ibv_modify_srq with IBV_SRQ_LIMIT does that, and \
+                 nothing tells before that few receives are left",
+                "没有设置阈值：要用 ibv_modify_srq 和 IBV_SRQ_LIMIT 来设，在那以前，\
+                 接收请求快用完了也没有谁告知"
+            ),
             [],
         );
     }
@@ -37,14 +48,23 @@ pub fn check(run: &Run) -> Verdict {
     answers(run)?;
     if reached(run).is_empty() {
         return wrong(
-            "the limit was never reached: your program posts receives before the event says that few are \
-             left",
+            words!(
+                "the limit was never reached: your program posts receives before the event \
+                 says that few are left",
+                "一直没有降到阈值以下：事件还没有说所剩不多，你的程序就提交了接收请求"
+            ),
             [],
         );
     }
     let (messages, answers) = (run.sends(run.peer).len(), run.sends(run.student).len());
     if answers != messages {
-        return wrong(format!("{messages} messages were sent, and {answers} answers"), []);
+        return wrong(
+            words!(
+                "{messages} messages were sent, and {answers} answers",
+                "发来了 {messages} 条消息，只发出了 {answers} 个回答"
+            ),
+            [],
+        );
     }
     Ok(())
 }
@@ -55,19 +75,35 @@ fn queues(run: &Run) -> Verdict {
     let mut first = None;
     for (index, call) in &created {
         let Some(srq) = arguments::srq(&call.args, "srq") else {
-            return wrong("a queue pair has a receive queue of its own", [*index]);
+            return wrong(
+                words!(
+                    "a queue pair has a receive queue of its own",
+                    "有一个队列对用的是自己的接收队列"
+                ),
+                [*index],
+            );
         };
         let (at, known) = *first.get_or_insert((*index, srq));
         if known != srq {
             return wrong(
-                "the queue pairs have two shared receive queues, and each uses one of them alone",
+                words!(
+                    "the queue pairs have two shared receive queues, and each uses one of \
+                     them alone",
+                    "两个队列对有两个共享接收队列，各自独用一个"
+                ),
                 [at, *index],
             );
         }
     }
     if created.len() < 2 {
         let count = created.len();
-        return wrong(format!("your program has {count} queue pair(s), for two connections"), []);
+        return wrong(
+            words!(
+                "your program has {count} queue pair(s), for two connections",
+                "要有两个连接，而你的程序有 {count} 个队列对"
+            ),
+            [],
+        );
     }
     Ok(())
 }
@@ -86,9 +122,11 @@ fn is_limit(run: &Run) -> Verdict {
         let limit = arguments::number(&call.args, "srq_limit").unwrap_or(0);
         if limit >= RECEIVES as u64 {
             return wrong(
-                format!(
-                    "the limit is {limit}, and there are {RECEIVES} receives: fewer are left after each message, so \
-                     that each makes an event"
+                words!(
+                    "the limit is {limit}, and there are {RECEIVES} receives: fewer are \
+                     left after each message, so that each makes an event",
+                    "阈值是 {limit}，而接收请求有 {RECEIVES} 个：\
+                     每条消息之后剩下的都少于它，每条消息都会产生事件"
                 ),
                 [index],
             );
@@ -127,12 +165,22 @@ fn events(run: &Run) -> Verdict {
             continue;
         }
         if !receives.iter().any(|(index, _)| *index > event) {
-            return wrong("the limit event has come, and no receive was posted after it", [event]);
+            return wrong(
+                words!(
+                    "the limit event has come, and no receive was posted after it",
+                    "阈值的事件已经来了，之后却没有提交接收请求"
+                ),
+                [event],
+            );
         }
         if !limits.iter().any(|index| *index > event) {
             let armed = limits.iter().rev().find(|index| **index < event);
             return wrong(
-                "the limit was not armed again after its event: it makes one event, and then it is off",
+                words!(
+                    "the limit was not armed again after its event: it makes one event, and \
+                     then it is off",
+                    "阈值的事件来过之后，没有重新设置阈值：它只产生一次事件，然后就失效"
+                ),
                 armed.copied().into_iter().chain([event]),
             );
         }
@@ -158,9 +206,11 @@ fn never_empty(run: &Run) -> Verdict {
                 messages += 1;
                 if free <= 0 && index < last {
                     return wrong(
-                        format!(
-                            "the queue was empty after {messages} messages, and more were to come: the \
-                             receives are posted too late"
+                        words!(
+                            "the queue was empty after {messages} messages, and more \
+                             were to come: the receives are posted too late",
+                            "{messages} 条消息之后队列就空了，而后面还有消息：\
+                             接收请求提交得太晚"
                         ),
                         [index],
                     );
@@ -170,7 +220,11 @@ fn never_empty(run: &Run) -> Verdict {
                 if entry.process == run.peer =>
             {
                 return wrong(
-                    "a message has found the queue empty: receiver not ready, it is sent again later",
+                    words!(
+                        "a message has found the queue empty: receiver not ready, it is sent \
+                         again later",
+                        "有一条消息遇上了空队列：接收方未就绪，它稍后会重发"
+                    ),
                     [index],
                 );
             }
@@ -186,10 +240,12 @@ fn answers(run: &Run) -> Verdict {
     for ((message, qp), (answer, send)) in taken(run).into_iter().zip(&sends) {
         if send.qp != qp {
             return wrong(
-                format!(
-                    "a message came by queue pair {qp}, and its answer went by {}: qp_num of the \
-                     completion says which it was",
-                    send.qp
+                words!(
+                    "a message came by queue pair {qp}, and its answer went by {other}: \
+                     qp_num of the completion says which it was",
+                    "有一条消息从队列对 {qp} 来，回答却从 {other} 发出：\
+                     工作完成的 qp_num 说明是哪一个",
+                    other = send.qp
                 ),
                 [message, *answer],
             );

@@ -7,6 +7,7 @@ use soft_hca_record::entry::{Channel, What};
 
 use crate::facts::Run;
 use crate::verdict::{Verdict, Wrong, wrong};
+use crate::words::words;
 
 /// A pause that is long enough for a program to arm the queue and poll it.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -21,7 +22,10 @@ pub fn check(run: &Run) -> Verdict {
     if arms.is_empty() {
         let vain = vain_polls(run);
         return wrong(
-            format!("your program never sleeps: it polls {vain} times in vain, and arms nothing"),
+            words!(
+                "your program never sleeps: it polls {vain} times in vain, and arms nothing",
+                "你的程序从不睡眠：它空轮询了 {vain} 次，也没有请求通知"
+            ),
             [],
         );
     }
@@ -43,15 +47,20 @@ pub fn polls_seldom(run: &Run, most: u64) -> Verdict {
         .filter(|(_, entry)| matches!(entry.what, What::Wait { on: Channel::Completion, .. }));
     match waits.next() {
         Some((wait, _)) => wrong(
-            format!(
-                "your program polls {vain} times in vain, although it sleeps at times: behind an event it has to \
-                 poll until nothing is left, and then to sleep again"
+            words!(
+                "your program polls {vain} times in vain, although it sleeps at times: \
+                 behind an event it has to poll until nothing is left, and then to sleep \
+                 again",
+                "你的程序有时睡眠，却仍空轮询了 {vain} 次：得到事件以后，\
+                 要轮询到什么也没有为止，然后再睡"
             ),
             [wait],
         ),
         None => wrong(
-            format!(
-                "your program polls {vain} times in vain: it does not sleep, or not until something has come"
+            words!(
+                "your program polls {vain} times in vain: it does not sleep, or not \
+                 until something has come",
+                "你的程序空轮询了 {vain} 次：它不睡眠，或者没有睡到有东西到来"
             ),
             [],
         ),
@@ -64,8 +73,10 @@ pub fn is_acknowledged(run: &Run) -> Verdict {
         if call.unacknowledged > 0 {
             let events = call.unacknowledged;
             return wrong(
-                format!(
-                    "{events} events are not acknowledged, and ibv_destroy_cq waits until they are"
+                words!(
+                    "{events} events are not acknowledged, and ibv_destroy_cq waits \
+                     until they are",
+                    "有 {events} 个事件没有确认，ibv_destroy_cq 会一直等到它们都得到确认"
                 ),
                 [index],
             );
@@ -109,23 +120,35 @@ pub fn is_armed(run: &Run) -> Verdict {
 
 fn unarmed(wait: usize) -> Verdict {
     wrong(
-        "your program waits for an event of a queue that is not armed: ibv_req_notify_cq arms it for one event",
+        words!(
+            "your program waits for an event of a queue that is not armed: ibv_req_notify_cq \
+             arms it for one event",
+            "你的程序在等一个没有请求通知的队列的事件：调用一次 ibv_req_notify_cq，\
+             只请求一个事件"
+        ),
         [wait],
     )
 }
 
 /// The queue was not armed when a completion came, which therefore made no event.
 pub fn not_armed_again(entries: Vec<usize>) -> Wrong {
-    let what = "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and what comes \
-                later makes none";
-    Wrong { what: what.to_owned(), entries }
+    let what = words!(
+        "the queue is not armed again after an event: ibv_req_notify_cq arms it for one, and \
+         what comes later makes none",
+        "得到事件以后没有重新请求通知：调用一次 ibv_req_notify_cq，只请求一个事件，\
+         后来的不再产生事件"
+    );
+    Wrong { what, entries }
 }
 
 /// The queue was armed, and not polled after that.
 pub fn not_after_arming(entries: Vec<usize>) -> Wrong {
-    let what = "what is in the queue when it is armed makes no event: poll after arming, until nothing is \
-                left, and then sleep";
-    Wrong { what: what.to_owned(), entries }
+    let what = words!(
+        "what is in the queue when it is armed makes no event: poll after arming, until \
+         nothing is left, and then sleep",
+        "请求通知时已经在队列里的，不产生事件：请求通知以后，要轮询到什么也没有为止，然后再睡"
+    );
+    Wrong { what, entries }
 }
 
 /// Is the queue armed when a completion comes after a pause, and was it polled since it was armed?

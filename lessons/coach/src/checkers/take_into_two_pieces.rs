@@ -4,6 +4,7 @@ use soft_hca_verbs::{AccessFlags, WcStatus};
 
 use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// Bytes of the header.
 const HEADER: u32 = 8;
@@ -14,25 +15,39 @@ pub fn check(run: &Run) -> Verdict {
     let [(index, receive)] = receives[..] else {
         let count = receives.len();
         return wrong(
-            format!("{count} receives were posted: one message goes into one receive"),
+            words!(
+                "{count} receives were posted: one message goes into one receive",
+                "提交了 {count} 个接收请求：一条消息只进入一个接收请求"
+            ),
             receives.iter().map(|(index, _)| *index),
         );
     };
     let Some(&(sent, message)) = run.sends(run.peer).first() else {
-        return wrong("the peer could not send: was the connection accepted?", [index]);
+        return wrong(
+            words!(
+                "the peer could not send: was the connection accepted?",
+                "对端没能发送：连接被接受了吗？"
+            ),
+            [index],
+        );
     };
     let (room, length) = (receive.length, message.length);
     if room < length {
         return wrong(
-            format!("the receive has room for {room} bytes, and the message has {length}"),
+            words!(
+                "the receive has room for {room} bytes, and the message has {length}",
+                "接收请求只有 {room} 字节的空间，而消息有 {length} 字节"
+            ),
             [index, sent],
         );
     }
     let [header, data] = receive.sges.as_slice() else {
         let count = receive.sges.len();
         return wrong(
-            format!(
-                "the receive has {count} element(s), for what belongs into two pieces of memory"
+            words!(
+                "the receive has {count} element(s), for what belongs into two pieces of \
+                 memory",
+                "接收请求有 {count} 个元素，而消息要收进两块内存"
             ),
             [index],
         );
@@ -40,13 +55,20 @@ pub fn check(run: &Run) -> Verdict {
     if header.length != HEADER {
         let length = header.length;
         return wrong(
-            format!("the first element has {length} bytes, and the header has {HEADER}"),
+            words!(
+                "the first element has {length} bytes, and the header has {HEADER}",
+                "第一个元素有 {length} 字节，而头部有 {HEADER} 字节"
+            ),
             [index],
         );
     }
     if data.address == header.address + u64::from(HEADER) {
         return wrong(
-            "the second element begins where the first ends: header and data are in one piece",
+            words!(
+                "the second element begins where the first ends: header and data are in one \
+                 piece",
+                "第二个元素紧接着第一个：头部和数据在同一块内存里"
+            ),
             [index],
         );
     }
@@ -54,7 +76,11 @@ pub fn check(run: &Run) -> Verdict {
         let is_its = receive.sges.iter().any(|sge| Some(sge.lkey) == key(call, "lkey"));
         if is_its && !access(call).contains(AccessFlags::LOCAL_WRITE) {
             return wrong(
-                "each region of the receive needs IBV_ACCESS_LOCAL_WRITE: the adapter writes to both",
+                words!(
+                    "each region of the receive needs IBV_ACCESS_LOCAL_WRITE: the adapter \
+                     writes to both",
+                    "接收请求的每个内存区域都需要 IBV_ACCESS_LOCAL_WRITE：网卡要往两块里写"
+                ),
                 [at, index],
             );
         }
@@ -64,9 +90,10 @@ pub fn check(run: &Run) -> Verdict {
         completions.iter().find(|(_, completion)| completion.status == WcStatus::LOC_PROT_ERR);
     if let Some((at, completion)) = failed {
         return wrong(
-            format!(
-                "the receive fails with {}: has each element the key of its region?",
-                completion.status
+            words!(
+                "the receive fails with {status}: has each element the key of its region?",
+                "接收请求失败，状态是 {status}：每个元素的密钥都是它自己内存区域的吗？",
+                status = completion.status
             ),
             [index, *at],
         );

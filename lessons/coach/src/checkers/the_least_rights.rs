@@ -8,6 +8,7 @@ use soft_hca_verbs::{AccessFlags, WrOpcode};
 
 use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
+use crate::words::{Words, words};
 
 /// What a region is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,12 +29,12 @@ impl Use {
         }
     }
 
-    fn text(self) -> &'static str {
+    fn text(self) -> Words {
         match self {
-            Self::Send => "to send from",
-            Self::Receive => "to receive into",
-            Self::RemoteRead => "for the peer to read",
-            Self::RemoteWrite => "for the peer to write",
+            Self::Send => words!("to send from", "用来发送"),
+            Self::Receive => words!("to receive into", "用来接收"),
+            Self::RemoteRead => words!("for the peer to read", "给对端读"),
+            Self::RemoteWrite => words!("for the peer to write", "给对端写"),
         }
     }
 }
@@ -67,27 +68,38 @@ pub fn check(run: &Run) -> Verdict {
     for (index, region) in &regions {
         let length = arguments::number(&region.args, "length").unwrap_or_default();
         let uses = uses(run, region);
-        let texts: Vec<&str> = uses.iter().map(|one| one.text()).collect();
+        let texts: Vec<Words> = uses.iter().map(|one| one.text()).collect();
         if uses.len() > 1 {
-            let texts = texts.join(", ");
+            let texts = Words::list(&texts);
             return wrong(
-                format!(
-                    "the region of {length} bytes is used for more than one thing ({texts}), and each \
-                     gets the others' rights"
+                words!(
+                    "the region of {length} bytes is used for more than one thing \
+                     ({texts}), and each gets the others' rights",
+                    "{length} 字节的内存区域有不止一种用途（{texts}），\
+                     每种都得到了别种的权限",
+                    [texts]
                 ),
                 [*index],
             );
         }
         let granted = access(region);
         let needed: AccessFlags = uses.iter().map(|one| one.needs()).collect();
-        let what = texts.first().copied().unwrap_or("for nothing that was seen");
+        let unknown = || words!("for nothing that was seen", "看不出有什么用途");
+        let what = texts.into_iter().next().unwrap_or_else(unknown);
         if let Some(right) = needed.difference(granted).names().next() {
-            return wrong(format!("the region {what} needs {right}"), [*index]);
+            return wrong(
+                words!("the region {what} needs {right}", "{what}的内存区域需要 {right}", [what]),
+                [*index],
+            );
         }
         // Without a use it may be one that the run has not come to.
         let extra = granted.difference(needed).names().next();
         if let Some(right) = extra.filter(|_| !uses.is_empty()) {
-            let what = format!("the region {what} grants {right}, which nobody needs");
+            let what = words!(
+                "the region {what} grants {right}, which nobody needs",
+                "{what}的内存区域授予了 {right}，没有谁需要它",
+                [what]
+            );
             return wrong(what, [*index]);
         }
     }
@@ -95,7 +107,11 @@ pub fn check(run: &Run) -> Verdict {
     let all: BTreeSet<Use> = regions.iter().flat_map(|(_, region)| uses(run, region)).collect();
     for one in [Use::Receive, Use::RemoteRead, Use::RemoteWrite] {
         if !all.contains(&one) {
-            return wrong(format!("no region was used {}", one.text()), []);
+            let what = one.text();
+            return wrong(
+                words!("no region was used {what}", "没有哪个内存区域{what}", [what]),
+                [],
+            );
         }
     }
     Ok(())

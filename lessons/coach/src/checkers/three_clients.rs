@@ -8,6 +8,7 @@ use soft_hca_verbs::{CmEvent, WcOpcode, WcStatus};
 
 use crate::facts::{At, Run};
 use crate::verdict::{Verdict, wrong};
+use crate::words::words;
 
 /// How many.
 const CLIENTS: usize = 3;
@@ -28,10 +29,11 @@ pub fn check(run: &Run) -> Verdict {
         requests.iter().filter_map(|request| client(run, *request)).collect();
     if accepted.len() < CLIENTS {
         return wrong(
-            format!(
-                "your program has accepted {} of {CLIENTS} clients, and none of them asks before all are \
-                 connected",
-                accepted.len()
+            words!(
+                "your program has accepted {count} of {CLIENTS} clients, and none of \
+                 them asks before all are connected",
+                "{CLIENTS} 个客户端，你的程序接受了 {count} 个；它们都连上以后才会提问",
+                count = accepted.len()
             ),
             requests.iter().map(|(index, _)| *index),
         );
@@ -43,9 +45,11 @@ pub fn check(run: &Run) -> Verdict {
         for (index, call) in run.calls(run.student, called) {
             if let Outcome::Refused { error, .. } = &call.result {
                 return wrong(
-                    format!(
-                        "{called} is refused with {error}: what several clients use is destroyed when the \
-                         last of them has gone"
+                    words!(
+                        "{called} is refused with {error}: what several clients use is \
+                         destroyed when the last of them has gone",
+                        "{called} 被拒绝，错误是 {error}：几个客户端共用的东西，\
+                         要等最后一个离开后才销毁"
                     ),
                     [index],
                 );
@@ -93,8 +97,11 @@ fn is_asked_first(run: &Run, client: &Client) -> Verdict {
         let asked = questions.iter().filter(|question| **question < index).count();
         if asked <= answers {
             return wrong(
-                "an answer was sent to a client that has not asked: each belongs to the queue pair that the \
-                 question has come from",
+                words!(
+                    "an answer was sent to a client that has not asked: each belongs to the \
+                     queue pair that the question has come from",
+                    "有一个回答发给了没有提问的客户端：问题从哪个队列对来，回答就从哪个发出"
+                ),
                 [index],
             );
         }
@@ -115,7 +122,11 @@ fn is_served_to_its_end(run: &Run, client: &Client) -> Verdict {
     let last = sends(run, run.peer, client.its_qp).last().map(|(index, _)| *index);
     match (end, last) {
         (Some(end), Some(last)) if end < last => wrong(
-            "a client was cut off that had not hung up: when one goes, the others' queue pairs stay",
+            words!(
+                "a client was cut off that had not hung up: when one goes, the others' queue \
+                 pairs stay",
+                "有一个客户端还没有断开，就被切断了：一个离开时，别人的队列对要保留"
+            ),
             [end, last],
         ),
         _ => Ok(()),
@@ -130,7 +141,9 @@ fn is_answered(run: &Run, client: &Client) -> Verdict {
         run.is_executed(*send)?;
     }
     match asked.get(answers.len()) {
-        Some((question, _)) => wrong("a question was not answered", [*question]),
+        Some((question, _)) => {
+            wrong(words!("a question was not answered", "有一个问题没有得到回答"), [*question])
+        }
         None => Ok(()),
     }
 }

@@ -26,11 +26,14 @@ mod threads;
 
 use std::collections::{BTreeSet, HashMap};
 
+use soft_hca_verbs::WcStatus;
+
 pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 
 use crate::calls;
 use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
+use crate::severity::Severity;
 use crate::words;
 
 impl<'r> Correlation<'r> {
@@ -74,7 +77,7 @@ impl<'r> Correlation<'r> {
     /// it has one.
     pub(crate) fn failures(&self) -> Vec<usize> {
         (0..self.entries.len())
-            .filter(|&at| words::severity(&self.entries[at]) == words::Severity::Failure)
+            .filter(|&at| Severity::of(&self.entries[at]) == Severity::Failure)
             .filter(|&at| {
                 let is_executed = matches!(self.entries[at].what, What::Executed(_));
                 !(is_executed
@@ -89,6 +92,9 @@ impl<'r> Correlation<'r> {
         if let Some(number) = self.numbers[at] {
             label.rest = format!("{}: {}", number.text(), label.rest);
         }
+        if self.is_alone(at) {
+            label.rest += ", no completion asked for";
+        }
         if let Some(event) = self.fetched.get(&at) {
             label.name = event.to_string();
         }
@@ -96,6 +102,13 @@ impl<'r> Correlation<'r> {
             label.reason = self.reason(at);
         }
         label
+    }
+
+    /// Whether it is the execution of a work request that has succeeded and has no completion.
+    fn is_alone(&self, at: usize) -> bool {
+        let What::Executed(executed) = &self.entries[at].what else { return false };
+        let is_success = executed.status == WcStatus::SUCCESS && executed.reason.is_none();
+        is_success && self.transfer[at].is_none_or(|of| self.transfers[of].completion.is_none())
     }
 
     /// Why a completion is no success, where its work request's execution tells.

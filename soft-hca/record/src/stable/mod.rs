@@ -17,9 +17,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use soft_hca_verbs::{CmEvent, QpState, WcStatus};
 
 use crate::arguments::{value, word};
+use crate::description::{Description, Place};
 use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
-use crate::text::{Style, describe, short_name};
+use crate::text::short_name;
 use crate::value::{Name, Named, Value};
+use crate::words::Names;
 use crate::{Header, entry};
 use names::Given;
 
@@ -264,11 +266,10 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
         .enumerate()
         .map(|(index, (number, process))| (**number, format!("{}[{}]", process.label, index + 1)))
         .collect();
-    let who = |process: u32| labels.get(&process).cloned().unwrap_or_default();
-    let mut given = Given::new(header, entries);
+    let mut given = Given::new(header, entries, labels);
     let mut out = String::new();
     for (number, process) in order {
-        out += &format!("{}: {}\n", who(*number), given.command(&process.command));
+        out += &format!("{}: {}\n", given.process(*number), given.command(&process.command));
         for (part, items) in &process.parts {
             given.begin(items[0][0], None);
             out += &heading(*number, process, *part, &mut given);
@@ -276,12 +277,16 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
             for item in items {
                 let mut lines = String::new();
                 for (position, index) in item.iter().enumerate() {
-                    let what = &entries[*index].what;
+                    let entry = &entries[*index];
                     let is_receive = matches!(part, Part::Queue(_, true));
-                    given.begin(*index, Process::hidden(&processes, *number, what, is_receive));
-                    let line = describe(*number, what, &mut given, Style::Stable, who);
+                    given.begin(
+                        *index,
+                        Process::hidden(&processes, *number, &entry.what, is_receive),
+                    );
                     lines += if position == 0 { "    " } else { "\n      " };
-                    lines += &line;
+                    let is_same_in_every_run = |place| place != Place::Aside;
+                    lines +=
+                        &Description::of(entry).sentence(*number, &mut given, is_same_in_every_run);
                 }
                 match folded.last_mut() {
                     Some((last, count)) if *last == lines => *count += 1,
@@ -299,7 +304,6 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
 
 /// The line above a part.
 fn heading(number: u32, process: &Process, part: Part, given: &mut Given) -> String {
-    use crate::text::Names;
     match part {
         Part::Thread(_) if process.threads.len() < 2 => String::new(),
         Part::Thread(index) => format!("  thread {}\n", index + 1),

@@ -3,18 +3,20 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
+use soft_hca_verbs::Cause;
+
 use crate::Header;
 use crate::arguments::value;
+use crate::cause::check;
+use crate::description::GROUP;
 use crate::entry::{Call, Entry, Outcome, What};
-use crate::text::Names;
 use crate::value::{Name, Named, Value};
+use crate::words::Names;
 
 /// Numbers below this are a program's own choice, and the same in every run.
 const SMALL: u64 = 1 << 16;
 /// The first port that Linux takes where a program leaves it the choice.
 const FIRST_CHOSEN_PORT: u16 = 32768;
-/// The number of a multicast group's queue pair.
-const GROUP: u32 = 0xff_ffff;
 
 /// A number, and the process that it belongs to if it is not the whole fabric's.
 type Key = (Option<u32>, Name);
@@ -35,6 +37,8 @@ struct Region {
 pub(super) struct Given {
     /// By the number and how often it was given to an object before.
     names: HashMap<(Key, usize), String>,
+    /// Those of processes.
+    processes: HashMap<u32, String>,
     counts: HashMap<&'static str, u32>,
     /// Indices of the entries by which a number became an object's: numbers are used again.
     births: HashMap<Key, BTreeSet<usize>>,
@@ -57,8 +61,8 @@ fn key(process: u32, name: Name) -> Key {
 }
 
 impl Given {
-    pub(super) fn new(header: &Header, entries: &[Entry]) -> Self {
-        let mut given = Self { gids: header.gids.clone(), ..Self::default() };
+    pub(super) fn new(header: &Header, entries: &[Entry], processes: HashMap<u32, String>) -> Self {
+        let mut given = Self { processes, gids: header.gids.clone(), ..Self::default() };
         for (index, entry) in entries.iter().enumerate() {
             match &entry.what {
                 What::Call(call) => given.learn(index, entry.process, call),
@@ -194,6 +198,10 @@ impl Names for Given {
         self.counted(name.kind(), key(process, name))
     }
 
+    fn process(&self, process: u32) -> String {
+        self.processes.get(&process).cloned().unwrap_or_default()
+    }
+
     fn text(&mut self, text: &str) -> String {
         match self.gids.iter().position(|gid| gid == text) {
             Some(index) => self.own_gid(index),
@@ -211,5 +219,9 @@ impl Names for Given {
         let name = Name::Qp(imm);
         let is_known = self.births.contains_key(&key(0, name));
         if is_known { self.name(0, name) } else { format!("{imm:#x}") }
+    }
+
+    fn cause(&self, cause: &Cause) -> String {
+        check(cause).into()
     }
 }

@@ -9,6 +9,7 @@ use super::references;
 use super::source::Sources;
 use super::svg;
 use crate::correlation::{Correlation, queue_pairs};
+use crate::description::Description;
 use crate::entry::What;
 use crate::words;
 
@@ -35,7 +36,7 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
         texts.extend(to_read.map(|at| (at.to_string(), json!(sources.references.texts(at)))));
         let value = json!([
             svg::time_and_unit(correlation, entry.t),
-            words::kind(entry),
+            Description::of(entry).kind,
             correlation.label(at).name,
             correlation.participants[correlation.participant[at]].title,
             members(correlation, at),
@@ -90,7 +91,7 @@ fn members(correlation: &Correlation<'_>, at: usize) -> Vec<[String; 2]> {
     if let Some(beneath) = correlation.beneath.get(&at) {
         members.push(("commands".into(), commands(correlation, beneath)));
     }
-    members.extend(correlation.reason(at).map(|why| ("because".into(), why)));
+    members.extend(correlation.reason(at).map(|why| ("reason".into(), why)));
     members.into_iter().map(|(name, value)| [name, value]).collect()
 }
 

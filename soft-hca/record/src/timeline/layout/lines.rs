@@ -8,6 +8,7 @@ use soft_hca_verbs::{WcStatus, WrOpcode};
 use super::picture::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
+use crate::severity::Severity;
 use crate::timeline::frame::{Lane, opcode, reaches_memory};
 use crate::words;
 
@@ -36,7 +37,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         line.label = Some(packet.opcode.clone());
         line.failed = [pair.from, pair.to]
             .iter()
-            .any(|at| words::severity(&correlation.entries[*at]) == words::Severity::Failure);
+            .any(|at| Severity::of(&correlation.entries[*at]) == Severity::Failure);
     }
     let arrived: HashSet<usize> =
         correlation.packets.iter().flat_map(|pair| [pair.from, pair.to]).collect();
@@ -56,7 +57,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
             };
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
-            line.failed = words::severity(entry) != words::Severity::Well;
+            line.failed = Severity::of(entry) != Severity::Well;
         } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
             let peer =
                 receiver(correlation, packet).filter(|&peer| peer != correlation.participant[at]);

@@ -2,17 +2,15 @@
 //! repeats.
 //!
 //! - [`model`]: the result
-//! - [`links`]: a work request, the receive that it met and both completions; a call and the
-//!   events that it leads to
+//! - [`links`]: a work request, the receive that it met and both completions; the arming of a completion queue and
+//!   the wake-up that follows; a call and the events that it leads to
 //! - [`link`]: the same where packets are between
 //! - [`numbers`], [`regions`], [`queue_pairs`]: a work request's number, its memory, whose queue pair an entry
 //!   is about
-//! - [`arming`]: the arming of a completion queue and the wake-up that follows
 //! - [`threads`]: who did it
 //! - [`phases`]: setup, connection, messages, teardown
 //! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
 
-mod arming;
 mod link;
 mod links;
 mod model;
@@ -33,6 +31,7 @@ pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 use crate::calls;
 use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
+use crate::model::Run;
 use crate::severity::Severity;
 use crate::words;
 
@@ -49,6 +48,7 @@ impl<'r> Correlation<'r> {
         let mut correlation = Self {
             header,
             entries,
+            run: Run::default(),
             participants,
             participant,
             aside,
@@ -69,8 +69,13 @@ impl<'r> Correlation<'r> {
         };
         links::find(&mut correlation);
         correlation.numbers = numbers::find(&correlation);
-        correlation.regions = regions::find(&correlation);
         correlation
+    }
+
+    /// The participant of a process, if it has entries.
+    pub(crate) fn of_process(&self, process: u32) -> Option<usize> {
+        let at = self.entries.iter().position(|entry| entry.process == process)?;
+        Some(self.participant[at])
     }
 
     /// The worst entries, in the order of time. Of a work request only its completion counts, if

@@ -180,6 +180,11 @@ impl Ids {
         self.last.get(&channel).copied()
     }
 
+    /// The queue pair that an id connects, or that the last one of this number did.
+    pub fn qp_of(&self, key: Key) -> Option<u32> {
+        self.all.get(&key).or_else(|| self.destroyed.get(&key))?.qp
+    }
+
     /// The ids of a process.
     pub fn of(&self, process: u32) -> impl Iterator<Item = (u32, &Id)> {
         self.all.range((process, 0)..=(process, u32::MAX)).map(|((_, number), id)| (*number, id))

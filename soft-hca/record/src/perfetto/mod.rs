@@ -102,7 +102,8 @@ fn flows(entries: &[Entry]) -> HashMap<usize, Vec<u64>> {
     let mut flows = HashMap::<usize, Vec<u64>>::new();
     let mut last = 0;
     for request in requests(entries) {
-        let Request { posted, stalled, executed, receive, received, completion } = request;
+        let stalled = request.stalled();
+        let Request { posted, executed, receive, received, completion, .. } = request;
         // From what has come last before a completion; a receive's may come before the execution,
         // and what has failed before its turn has none.
         let before = |to: Option<usize>| {

@@ -166,17 +166,9 @@ fn names(correlation: &Correlation<'_>) -> Vec<String> {
 
 /// Queue pairs, each with whose it is.
 fn own_queue_pairs(correlation: &Correlation<'_>) -> Vec<Value> {
-    let mut all = BTreeSet::new();
-    for (entry, participant) in correlation.entries.iter().zip(&correlation.participant) {
-        let qp = match &entry.what {
-            What::Call(call) => queue_pairs::created(call),
-            What::SendPosted(send) => Some(send.qp),
-            What::Executed(executed) => Some(executed.qp),
-            What::Completion(done) => Some(done.qp),
-            _ => None,
-        };
-        all.extend(qp.map(|qp| (*participant, qp)));
-    }
+    let own = correlation.run.qps.iter();
+    let own = own.filter_map(|(number, qp)| Some((correlation.of_process(qp.process)?, *number)));
+    let all: BTreeSet<(usize, u32)> = own.collect();
     let names = names(correlation);
     all.into_iter().map(|(participant, qp)| json!([qp, names[participant]])).collect()
 }
@@ -199,11 +191,8 @@ fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
-    let at = correlation.entries.iter().position(|entry| entry.process == process);
-    match at {
-        Some(at) => {
-            format!("{}, in its name", correlation.participants[correlation.participant[at]].title)
-        }
+    match correlation.of_process(process) {
+        Some(by) => format!("{}, in its name", correlation.participants[by].title),
         None => format!("process {process}, in its name"),
     }
 }

@@ -1,4 +1,4 @@
-//! What an entry says, once for all views: a sentence whose values are fields, with their names and types.
+//! An entry, described once for all views: a sentence whose values are fields, with their names and types.
 //!
 //! A line of text is the whole sentence; a picture and a trace show its fields, or some of them. How a value is
 //! written is the view's: see [`words`](crate::words). Names are those of the verbs' parameters.
@@ -63,7 +63,7 @@ pub(crate) enum Value<'e> {
     Changed(&'e Changed),
     /// A channel, and its descriptor.
     Channel(Channel, u32),
-    /// What there is to tell of a packet.
+    /// The note of a packet.
     Note(&'e PacketNote),
     /// So many entries are missing.
     Missing(u64),
@@ -93,18 +93,18 @@ impl<'e> From<&'e str> for Value<'e> {
     }
 }
 
-/// What a part of a sentence is about.
+/// The role of a part in its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The function, or the request that the entry is about.
     Subject,
-    /// What a call is asked for; of all else what there is to say.
+    /// Arguments of a call; of other entries all that is neither of the others.
     Argument,
-    /// What a call gives.
+    /// Results of a call.
     Result,
-    /// What is another in each run, such as a duration.
+    /// Values that differ from run to run, such as a duration.
     Aside,
-    /// What is no part of the sentence, for views that show all fields.
+    /// Values beside the sentence, for views that show all fields.
     Detail,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Part<'e> {
     pub(crate) field: Option<Field<'e>>,
 }
 
-/// What an entry says.
+/// The description of an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Description<'e> {
     /// Its kind; what is behind a comma tells it from others of the kind.
@@ -145,7 +145,7 @@ pub(crate) struct Description<'e> {
 }
 
 impl<'e> Description<'e> {
-    /// What an entry says.
+    /// Describes an entry.
     pub(crate) fn of(entry: &'e Entry) -> Self {
         match &entry.what {
             What::ProcessBegan { pid, role, command, host } => {
@@ -244,7 +244,7 @@ impl<'e> Description<'e> {
         }
     }
 
-    /// What a call says, under a name.
+    /// Describes a call, under a name.
     pub(crate) fn call(name: &'e str, call: &'e Call) -> Self {
         let mut said = Self::new("call", "call", name);
         said.title = call.name.as_str().into();
@@ -272,7 +272,7 @@ impl<'e> Description<'e> {
         said
     }
 
-    /// What an event of the connection manager says.
+    /// Describes an event of the connection manager.
     pub(crate) fn connection_event(event: &'e ConnectionEvent) -> Self {
         let kind = "event of the connection manager";
         let mut said = Self::new(kind, "connection", event.event.to_string());

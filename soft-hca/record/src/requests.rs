@@ -210,21 +210,44 @@ mod tests {
         assert_eq!((request.executed, request.received), (Some(1), Some(2)));
     }
 
+    /// A completion of the client, under the opcode of a send.
+    fn completes(run: &mut Run, status: &str) {
+        let done = json!({
+            "cq": 2, "qp": queue_pair(CLIENT), "wr_id": WR_ID[CLIENT as usize], "opcode": "IBV_WC_SEND",
+            "status": status, "length": 0,
+        });
+        run.put(1, CLIENT, "completion", done);
+    }
+
+    /// Posts and completions of sends, and of receives.
+    fn ends(run: &Run) -> Vec<[Option<usize>; 4]> {
+        let all = requests(run.entries());
+        let ends = all.iter().map(|one| [one.posted, one.completion, one.receive, one.received]);
+        ends.collect()
+    }
+
     /// The opcode of a completion that is no success means nothing.
     #[test]
     fn a_receive_that_is_flushed_is_no_send() {
         let mut run = Run::new();
         run.receive(CLIENT, "at_post").posts(CLIENT, "IBV_WR_SEND");
-        for _ in 0..2 {
-            let flushed = json!({
-                "cq": 2, "qp": queue_pair(CLIENT), "wr_id": WR_ID[CLIENT as usize], "opcode": "IBV_WC_SEND",
-                "status": "IBV_WC_WR_FLUSH_ERR", "length": 0,
-            });
-            run.put(1, CLIENT, "completion", flushed);
-        }
-        let all = requests(run.entries());
-        let ends = all.iter().map(|one| (one.posted, one.completion, one.receive, one.received));
-        let expected = [(None, None, Some(0), Some(3)), (Some(1), Some(2), None, None)];
-        assert_eq!(ends.collect::<Vec<_>>(), expected);
+        (0..2).for_each(|_| completes(&mut run, "IBV_WC_WR_FLUSH_ERR"));
+        let (receive, send) = ([None, None, Some(0), Some(3)], [Some(1), Some(2), None, None]);
+        assert_eq!(ends(&run), [receive, send]);
+    }
+
+    #[test]
+    fn a_receive_that_fails_is_no_send() {
+        let mut run = Run::new();
+        run.receive(CLIENT, "at_post").posts(CLIENT, "IBV_WR_SEND");
+        let executed = json!({
+            "qp": queue_pair(CLIENT), "wr_id": WR_ID[CLIENT as usize], "opcode": "IBV_WR_SEND",
+            "status": "IBV_WC_SUCCESS", "length": 16,
+        });
+        run.put(1, CLIENT, "executed", executed);
+        completes(&mut run, "IBV_WC_LOC_LEN_ERR");
+        completes(&mut run, "IBV_WC_SUCCESS");
+        let (receive, send) = ([None, None, Some(0), Some(3)], [Some(1), Some(4), None, None]);
+        assert_eq!(ends(&run), [receive, send]);
     }
 }

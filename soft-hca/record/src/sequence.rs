@@ -257,11 +257,7 @@ impl<'p> Picture<'p> {
         let from = self.correlation.participant[at];
         let What::Executed(executed) = &self.correlation.entries[at].what else { return };
         let failed = executed.status != WcStatus::SUCCESS;
-        let length = match transfer.posted.map(|posted| &self.correlation.entries[posted].what) {
-            Some(What::SendPosted(send)) => send.length,
-            _ => executed.length,
-        };
-        let label = format!("{} {}", words::short_opcode(executed.opcode), words::bytes(length));
+        let label = self.correlation.message(transfer);
         let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
         let mut receivers: Vec<usize> = receivers.collect();
         if receivers.is_empty() && executed.status != WcStatus::WR_FLUSH_ERR {

@@ -10,7 +10,7 @@ use crate::entry::{Channel, EmptyPolls, Entry, Failure, PacketNote, Sge};
 pub(crate) use crate::time::duration;
 use crate::value::{self, Name, Named};
 
-/// What numbers are called.
+/// Names for numbers.
 pub(crate) trait Names {
     /// A number of a process.
     fn name(&mut self, process: u32, name: Name) -> String;

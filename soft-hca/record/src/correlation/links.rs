@@ -6,9 +6,9 @@ use soft_hca_verbs::{CmEvent, WcStatus};
 
 use super::link::Sent;
 use super::model::{Arrival, Flow};
-use super::queue_pairs::cm_id;
 use super::regions;
 use super::{Correlation, Transfer};
+use crate::arguments::cm_id;
 use crate::entry::{Call, Channel, ConnectionEvent, What};
 use crate::requests::{Matching, Request};
 
@@ -229,7 +229,7 @@ impl Connections {
         call: &Call,
         correlation: &mut Correlation<'_>,
     ) {
-        let Some(id) = cm_id(&call.args).map(|id| (participant, id)) else { return };
+        let Some(id) = cm_id(&call.args, "id").map(|id| (participant, id)) else { return };
         if let Some(name) = LOCAL.iter().find(|name| **name == call.name) {
             self.anew(id, correlation);
             self.leads.insert((id, name), at);

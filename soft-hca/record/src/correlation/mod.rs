@@ -24,7 +24,7 @@ mod threads;
 
 use std::collections::{BTreeSet, HashMap};
 
-use soft_hca_verbs::WcStatus;
+use soft_hca_verbs::{WcStatus, WrOpcode};
 
 pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 
@@ -76,6 +76,22 @@ impl<'r> Correlation<'r> {
     pub(crate) fn of_process(&self, process: u32) -> Option<usize> {
         let at = self.entries.iter().position(|entry| entry.process == process)?;
         Some(self.participant[at])
+    }
+
+    /// The operation of a work request and its bytes, even if they were not moved.
+    pub(crate) fn operation(&self, transfer: &Transfer) -> Option<(WrOpcode, u64)> {
+        match &self.entries[transfer.posted.or(transfer.executed)?].what {
+            What::SendPosted(send) => Some((send.opcode, send.length)),
+            What::Executed(executed) => Some((executed.opcode, executed.length)),
+            _ => None,
+        }
+    }
+
+    /// A work request on its way, such as `SEND 16 B`.
+    pub(crate) fn message(&self, transfer: &Transfer) -> String {
+        self.operation(transfer).map_or(String::new(), |(opcode, length)| {
+            format!("{} {}", words::short_opcode(opcode), words::bytes(length))
+        })
     }
 
     /// The worst entries, in the order of time. Of a work request only its completion counts, if

@@ -4,7 +4,7 @@ use super::Region;
 use crate::model::Effect;
 use crate::value::Name;
 
-/// What an entry does to the regions of a run.
+/// Takes in the changes by an entry to the regions of a run.
 pub(super) fn add(regions: &mut Vec<Region>, at: usize, effect: &Effect) {
     let of = |regions: &[Region], of: usize| regions.iter().rposition(|region| region.at == of);
     if let Some(region) = effect.region.filter(|region| matches!(region.object, Name::Mr(_))) {

@@ -1,4 +1,4 @@
-//! What an entry has changed.
+//! Changes by an entry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 //! | `ids` | ids of the connection manager |
 //! | `state` | all of these: the [`Run`] |
 //! | `fold`, `calls`, `work_requests` | how entries change it |
-//! | `effect` | what an entry has changed |
+//! | `effect` | changes by an entry |
 //!
 //! Rules and views ask the [`Run`]; none of them folds entries into a state of these by itself.
 

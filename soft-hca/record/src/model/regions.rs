@@ -52,14 +52,10 @@ impl Region {
         let start = arguments::name(args, "addr").map_or(0, |at| at.number());
         let end = start.saturating_add(number(args, "length").unwrap_or_default());
         let access: AccessFlags = arguments::word(args, "access").unwrap_or_default();
-        let lkey = match arguments::name(given, "lkey") {
-            Some(Name::Key(key)) => Some(key),
-            _ => None,
-        };
         Self {
             process,
             object,
-            lkey,
+            lkey: arguments::key(given, "lkey"),
             range: (start, end),
             is_remote: access.intersects(AccessFlags::REMOTE_MODIFY | AccessFlags::MW_BIND),
             is_elsewhere: arguments::name(args, "iova").is_some(),

@@ -1,4 +1,4 @@
-//! The state of a run, and what it is asked.
+//! The state of a run, and queries of it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -14,8 +14,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::description::Description;
-use crate::entry::{Entry, Header, Role, What};
+use crate::entry::{Entry, Header, What};
 use crate::requests::{Request, requests};
+use crate::text::short_name;
 use message::{
     CLOCK_BOOTTIME, CLOCK_REALTIME, Clock, ClockSnapshot, Data, DebugAnnotation, ProcessDescriptor,
     SEQ_INCREMENTAL_STATE_CLEARED, ThreadDescriptor, Trace, TracePacket, TrackDescriptor,
@@ -256,14 +257,10 @@ impl Tracks {
             // Containers number their processes by themselves.
             let pid = if pids.contains(pid) { NO_PID | entry.process } else { *pid };
             pids.push(pid);
-            let program = match (role, command.first()) {
-                (Role::Program, Some(program)) => program.rsplit('/').next().unwrap_or(program),
-                (Role::Program, None) => "program",
-                (Role::Daemon, _) => "daemon of soft-hca",
-            };
+            let program = short_name(*role, command);
             let name = match host {
                 Some(host) => format!("{program} on {host}"),
-                None => program.into(),
+                None => program,
             };
             processes.insert(entry.process, (pid, name, command.clone()));
         }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use soft_hca_verbs::{CmEvent, QpState};
 
-use crate::arguments::{value, word};
+use crate::arguments::{cm_id, value, word};
 use crate::description::{Description, Place};
 use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
 use crate::model::Region;
@@ -74,9 +74,9 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
         let What::Call(call) = &entry.what else { continue };
         let thread = (entry.process, entry.thread);
         if call.name == "rdma_disconnect" {
-            if let Some(Value::Name(Name::CmId(id))) = value(&call.args, "id") {
-                ends.insert(index, *id);
-                ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
+            if let Some(id) = cm_id(&call.args, "id") {
+                ends.insert(index, id);
+                ends.extend(last.remove(&thread).map(|modified| (modified, id)));
             }
         }
         let state = word(&call.args, "qp_state");
@@ -89,7 +89,7 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
     ends
 }
 
-/// What a completion is of.
+/// The request that a completion is of.
 #[derive(Debug)]
 struct Completes {
     is_receive: bool,
@@ -97,7 +97,7 @@ struct Completes {
     behind: Option<usize>,
 }
 
-/// What the completions of a record are of, by their indices.
+/// The requests of a record's completions, by the indices of these.
 fn completions(entries: &[Entry], requests: Vec<Request>) -> HashMap<usize, Completes> {
     let is_own = |at: &usize| match &entries[*at].what {
         What::ReceivePosted(posted) => matches!(posted.queue, ReceiveQueue::Qp(_)),

@@ -9,8 +9,7 @@ use super::picture::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
 use crate::severity::Severity;
-use crate::timeline::frame::{Lane, opcode, reaches_memory};
-use crate::words;
+use crate::timeline::frame::{Lane, reaches_memory};
 
 /// Pixels by which an arrow goes round.
 const ROUND: f64 = 13.0;
@@ -96,11 +95,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     let What::Executed(executed) = &correlation.entries[at].what else { return };
     let participant = correlation.participant[at];
     let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
-    let label = format!(
-        "{} {}",
-        words::short_opcode(executed.opcode),
-        words::bytes(size(correlation, transfer))
-    );
+    let label = correlation.message(transfer);
     // A datagram may be lost without a word to its sender.
     let failed = executed.status != WcStatus::SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
@@ -132,8 +127,8 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     };
     let kind =
         if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
-    let is_message =
-        kind == LineKind::Memory || opcode(correlation, transfer).is_some_and(WrOpcode::is_send);
+    let is_message = kind == LineKind::Memory
+        || correlation.operation(transfer).is_some_and(|(opcode, _)| opcode.is_send());
     if let Some(peer) = transfer.peer {
         if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
@@ -154,16 +149,6 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
             line.failed = failed;
         }
     }
-}
-
-/// Bytes of a message, even if they were not moved.
-fn size(correlation: &Correlation<'_>, transfer: &Transfer) -> u64 {
-    let of = |at: usize| match &correlation.entries[at].what {
-        What::SendPosted(send) => send.length,
-        What::Executed(executed) => executed.length,
-        _ => 0,
-    };
-    transfer.posted.or(transfer.executed).map_or(0, of)
 }
 
 /// Puts an arrow into the blocks that it crosses, and gives its last piece.

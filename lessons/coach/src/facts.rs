@@ -160,7 +160,7 @@ impl Run {
     pub fn request(&self, posted: usize) -> Request {
         let is_it =
             |request: &&Request| request.posted == Some(posted) || request.receive == Some(posted);
-        self.requests.iter().find(is_it).copied().unwrap_or_default()
+        self.requests.iter().find(is_it).cloned().unwrap_or_default()
     }
 
     /// The execution of a send, by the index at which it was posted.
@@ -250,7 +250,7 @@ impl Run {
     pub fn is_executed(&self, (index, posted): At<'_, SendPosted>) -> Verdict {
         let request = self.request(index);
         let Some((at, executed)) = self.execution(index) else {
-            let why = request.stalled.and_then(|at| match &self.entries[at].what {
+            let why = request.stalled().and_then(|at| match &self.entries[at].what {
                 What::Stalled { reason, .. } => Some(sentence(reason)),
                 _ => None,
             });
@@ -271,7 +271,8 @@ impl Run {
     /// A message has come into a receive, by the index at which that was posted, and its completion was
     /// polled.
     pub fn is_received(&self, index: usize) -> Verdict {
-        let Some(completion) = self.request(index).received else {
+        let is_message = |at: &usize| matches!(&self.entries[*at].what, What::Completion(done) if done.status == WcStatus::SUCCESS);
+        let Some(completion) = self.request(index).received.filter(is_message) else {
             return wrong(
                 words!("no message has come into the receive", "没有消息进入接收请求"),
                 [index],

@@ -17,36 +17,33 @@ pub fn name(values: &[Named], wanted: &str) -> Option<Name> {
     }
 }
 
-/// The queue pair that it names.
-pub fn qp(values: &[Named], wanted: &str) -> Option<u32> {
-    match name(values, wanted)? {
-        Name::Qp(number) => Some(number),
-        _ => None,
-    }
+/// A function for each of these kinds of names, which gives the number of such a one.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $function:ident => $kind:ident,)*) => {
+        $($(#[$doc])* pub fn $function(values: &[Named], wanted: &str) -> Option<u32> {
+            match name(values, wanted)? {
+                Name::$kind(number) => Some(number),
+                _ => None,
+            }
+        })*
+    };
 }
 
-/// The completion queue that it names.
-pub fn cq(values: &[Named], wanted: &str) -> Option<u32> {
-    match name(values, wanted)? {
-        Name::Cq(number) => Some(number),
-        _ => None,
-    }
-}
-
-/// The shared receive queue that it names.
-pub fn srq(values: &[Named], wanted: &str) -> Option<u32> {
-    match name(values, wanted)? {
-        Name::Srq(number) => Some(number),
-        _ => None,
-    }
-}
-
-/// The descriptor of the completion channel that it names.
-pub fn channel(values: &[Named], wanted: &str) -> Option<u32> {
-    match name(values, wanted)? {
-        Name::Channel(fd) => Some(fd),
-        _ => None,
-    }
+kinds! {
+    /// The queue pair that it names.
+    qp => Qp,
+    /// The completion queue that it names.
+    cq => Cq,
+    /// The shared receive queue that it names.
+    srq => Srq,
+    /// The descriptor of the completion channel that it names.
+    channel => Channel,
+    /// The descriptor of the connection manager's event channel that it names.
+    event_channel => EventChannel,
+    /// The id of the connection manager that it names.
+    cm_id => CmId,
+    /// The `lkey` or `rkey` that it is.
+    key => Key,
 }
 
 /// The number that it is, unless that is negative.

@@ -615,6 +615,17 @@ pub enum Channel {
     Async,
 }
 
+impl Channel {
+    /// The function of rdma-core that waits at it.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::Completion => "ibv_get_cq_event",
+            Self::Connection => "rdma_get_cm_event",
+            Self::Async => "ibv_get_async_event",
+        }
+    }
+}
+
 /// A packet of the link to another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {

@@ -13,6 +13,7 @@
 //! | [`arguments`] | those of a call by their names |
 //! | [`cause`] | why a work request waits or has failed, in English |
 //! | [`mod@file`] | reading and writing |
+//! | `description`, `severity`, `words` | what an entry says, once for all views; how bad it is; its values in words |
 //! | [`text`] | a line for each entry |
 //! | [`stable`] | text that is the same in every run |
 //! | [`model`] | the state of a run, which entries are folded into |
@@ -31,6 +32,7 @@ pub mod cause;
 pub mod check;
 mod connection;
 mod correlation;
+mod description;
 pub mod entry;
 pub mod explain;
 pub mod file;
@@ -40,6 +42,7 @@ pub mod perfetto;
 pub mod place;
 pub mod requests;
 pub mod sequence;
+mod severity;
 pub mod stable;
 #[cfg(test)]
 mod testing;

@@ -1,25 +1,24 @@
 //! Which entries belong together: a send work request, its execution, the receive that it met, and
 //! their completions.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::mem::take;
 
-use soft_hca_verbs::SendFlags;
-
-use crate::entry::{Completion, Entry, Executed, ReceiveQueue, What};
+use crate::entry::{Entry, What};
+use crate::model::{Effect, Run};
 
 /// A send work request, or a receive that none has met, by the indices of its entries. Each is
 /// missing where it was not recorded, and where it never happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// [`What::SendPosted`].
     pub posted: Option<usize>,
-    /// [`What::Stalled`].
-    pub stalled: Option<usize>,
+    /// [`What::Stalled`], each time that it had to wait.
+    pub stalls: Vec<usize>,
     /// [`What::Executed`].
     pub executed: Option<usize>,
     /// [`What::ReceivePosted`]: the receive that has taken the message, or is one alone.
     pub receive: Option<usize>,
-    /// The receive's [`What::Completion`].
+    /// The receive's [`What::Completion`], by a message or because it was flushed.
     pub received: Option<usize>,
     /// The request's [`What::Completion`].
     pub completion: Option<usize>,
@@ -27,163 +26,95 @@ pub struct Request {
 
 impl Request {
     /// The entries, from the request to its completion.
-    pub fn entries(&self) -> impl Iterator<Item = usize> + use<> {
-        let all = [self.posted, self.stalled, self.receive, self.executed];
-        all.into_iter().chain([self.received, self.completion]).flatten()
+    pub fn entries(&self) -> impl Iterator<Item = usize> {
+        let sent = self.posted.into_iter().chain(self.stalls.iter().copied());
+        let met = [self.receive, self.executed, self.received, self.completion];
+        sent.chain(met.into_iter().flatten())
     }
-}
 
-/// A queue pair: `process` and `qp_num`.
-type Qp = (u32, u32);
+    /// The first time that it had to wait.
+    pub fn stalled(&self) -> Option<usize> {
+        self.stalls.first().copied()
+    }
 
-#[derive(Debug, Default)]
-struct Matching {
-    requests: Vec<Request>,
-    /// Sends that are posted and not executed, by their `wr_id` and index of the request.
-    posted: HashMap<Qp, VecDeque<(u64, usize)>>,
-    /// Requests that are signaled.
-    signaled: HashSet<usize>,
-    /// Sends that are executed and have no completion, by their `wr_id`, whether they are signaled, and
-    /// index of the request.
-    executed: HashMap<Qp, VecDeque<(u64, bool, usize)>>,
-    /// Receives that no message has taken.
-    receives: BTreeMap<(u32, ReceiveQueue), VecDeque<(u64, usize)>>,
-    /// Receives that a message has taken and that have no completion yet, by index of the request.
-    taken: HashMap<(Qp, u64), VecDeque<usize>>,
-    /// Completions of receives whose message was not executed yet, by index of the entry.
-    early: BTreeMap<(Qp, u64), VecDeque<usize>>,
+    /// The two as one.
+    fn with(mut self, later: Self) -> Self {
+        self.stalls.extend(later.stalls);
+        Self {
+            posted: self.posted.or(later.posted),
+            stalls: self.stalls,
+            executed: self.executed.or(later.executed),
+            receive: self.receive.or(later.receive),
+            received: self.received.or(later.received),
+            completion: self.completion.or(later.completion),
+        }
+    }
 }
 
 /// Finds what belongs together, in the order in which the first entry of each was recorded.
 pub fn requests(entries: &[Entry]) -> Vec<Request> {
     let mut matching = Matching::default();
-    for (index, entry) in entries.iter().enumerate() {
-        matching.add(index, entry);
-    }
-    // Receives that were flushed, or whose senders are on another host.
-    for (((process, qp), wr_id), completions) in std::mem::take(&mut matching.early) {
-        for completion in completions {
-            let receive = matching.take_receive(process, qp, wr_id);
-            let received = Some(completion);
-            matching.requests.push(Request { receive, received, ..Request::default() });
-        }
-    }
-    let left = std::mem::take(&mut matching.receives).into_values().flatten();
-    let left = left.map(|(_, index)| Request { receive: Some(index), ..Request::default() });
-    matching.requests.extend(left);
-    matching.requests.sort_by_key(|request| request.entries().min());
-    matching.requests
+    entries.iter().for_each(|entry| drop(matching.add(entry)));
+    matching.requests()
+}
+
+/// Requests while they are put together: the model says which earlier entries an entry belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct Matching {
+    pub(crate) run: Run,
+    requests: Vec<Request>,
+    /// The request of each entry.
+    of: Vec<Option<usize>>,
 }
 
 impl Matching {
-    fn add(&mut self, index: usize, entry: &Entry) {
-        let process = entry.process;
-        match &entry.what {
-            What::SendPosted(posted) => {
-                let request = self.request(Request { posted: Some(index), ..Request::default() });
-                let queue = self.posted.entry((process, posted.qp)).or_default();
-                queue.push_back((posted.wr_id, request));
-                if posted.flags.contains(SendFlags::SIGNALED) {
-                    self.signaled.insert(request);
-                }
+    /// All of them, as [`requests`] gives them.
+    pub(crate) fn requests(&mut self) -> Vec<Request> {
+        let mut all = take(&mut self.requests);
+        all.retain(|request| *request != Request::default());
+        all.sort_by_key(|request| request.entries().min());
+        all
+    }
+
+    /// Another entry.
+    pub(crate) fn add(&mut self, entry: &Entry) -> Effect {
+        let (effect, at) = (self.run.entry(entry), self.of.len());
+        let own = match &entry.what {
+            What::SendPosted(_) => Request { posted: Some(at), ..Request::default() },
+            What::ReceivePosted(_) => Request { receive: Some(at), ..Request::default() },
+            What::Stalled { .. } => Request { stalls: vec![at], ..Request::default() },
+            What::Executed(_) => Request { executed: Some(at), ..Request::default() },
+            What::Completion(_) if effect.is_receive => {
+                Request { received: Some(at), ..Request::default() }
             }
-            What::ReceivePosted(posted) => {
-                let queue = self.receives.entry((process, posted.queue)).or_default();
-                queue.push_back((posted.wr_id, index));
+            What::Completion(_) => Request { completion: Some(at), ..Request::default() },
+            _ => {
+                self.of.push(None);
+                return effect;
             }
-            What::Stalled { qp, wr_id, .. } => {
-                let queue = self.posted.get(&(process, *qp));
-                if let Some((_, request)) = queue.and_then(|queue| find(queue, *wr_id)) {
-                    self.requests[request].stalled.get_or_insert(index);
-                }
-            }
-            What::Executed(executed) => self.executed(index, process, executed),
-            What::Completion(completion) => self.completion(index, process, completion),
-            _ => {}
+        };
+        let joined = effect.joins.into_iter().flatten().filter_map(|at| self.of[at]);
+        let joined: Vec<usize> = joined.collect();
+        let whole = joined.iter().fold(own, |whole, of| take(&mut self.requests[*of]).with(whole));
+        let number = joined.first().copied().unwrap_or(self.requests.len());
+        self.of.push(None);
+        whole.entries().for_each(|at| self.of[at] = Some(number));
+        match self.requests.get_mut(number) {
+            Some(request) => *request = whole,
+            None => self.requests.push(whole),
         }
+        effect
     }
-
-    fn request(&mut self, request: Request) -> usize {
-        self.requests.push(request);
-        self.requests.len() - 1
-    }
-
-    fn executed(&mut self, index: usize, process: u32, executed: &Executed) {
-        let qp = (process, executed.qp);
-        let posted = self.posted.get_mut(&qp).and_then(|queue| take(queue, executed.wr_id));
-        let request = posted.unwrap_or_else(|| self.request(Request::default()));
-        self.requests[request].executed = Some(index);
-        let is_signaled = self.signaled.remove(&request);
-        let queue = self.executed.entry(qp).or_default();
-        queue.push_back((executed.wr_id, is_signaled, request));
-        let Some(receive) = executed.receive else { return };
-        let key = ((receive.process, receive.qp), receive.wr_id);
-        self.requests[request].receive = self.take_receive(receive.process, receive.qp, key.1);
-        let early = self.early.get_mut(&key).and_then(VecDeque::pop_front);
-        if early.is_some() {
-            self.requests[request].received = early;
-        } else {
-            self.taken.entry(key).or_default().push_back(request);
-        }
-    }
-
-    fn completion(&mut self, index: usize, process: u32, completion: &Completion) {
-        let Completion { wr_id, .. } = *completion;
-        let qp = (process, completion.qp);
-        if completion.opcode.is_receive() {
-            let taken = self.taken.get_mut(&(qp, wr_id)).and_then(VecDeque::pop_front);
-            if let Some(request) = taken {
-                self.requests[request].received = Some(index);
-            } else {
-                self.early.entry((qp, wr_id)).or_default().push_back(index);
-            }
-            return;
-        }
-        let open = self.executed.get_mut(&qp).and_then(|queue| {
-            let mut same = (0..queue.len()).filter(|at| queue[*at].0 == wr_id);
-            // Requests of a list may have one name. A queue pair may signal all.
-            let at = same.clone().find(|at| queue[*at].1).or_else(|| same.next_back())?;
-            // Completions come in the order of their requests.
-            queue.drain(..=at).next_back().map(|(_, _, request)| request)
-        });
-        // A request that was flushed is not executed.
-        let request =
-            open.or_else(|| self.posted.get_mut(&qp).and_then(|queue| take(queue, wr_id)));
-        let request = request.unwrap_or_else(|| self.request(Request::default()));
-        self.requests[request].completion = Some(index);
-    }
-
-    /// The receive of a queue pair, which may be in a shared queue.
-    fn take_receive(&mut self, process: u32, qp: u32, wr_id: u64) -> Option<usize> {
-        let own = self.receives.get_mut(&(process, ReceiveQueue::Qp(qp)));
-        own.and_then(|queue| take(queue, wr_id)).or_else(|| {
-            let mut queues = self.receives.iter_mut();
-            queues.find_map(|((of, queue), receives)| {
-                let is_shared = matches!(queue, ReceiveQueue::Srq(_));
-                if *of == process && is_shared { take(receives, wr_id) } else { None }
-            })
-        })
-    }
-}
-
-/// The first of a `wr_id`, which need not be unique.
-fn find(queue: &VecDeque<(u64, usize)>, wr_id: u64) -> Option<(usize, usize)> {
-    let at = queue.iter().position(|item| item.0 == wr_id)?;
-    Some((at, queue[at].1))
-}
-
-fn take(queue: &mut VecDeque<(u64, usize)>, wr_id: u64) -> Option<usize> {
-    let (at, index) = find(queue, wr_id)?;
-    queue.remove(at);
-    Some(index)
 }
 
 #[cfg(test)]
 mod tests {
-    use soft_hca_verbs::{WcOpcode, WcStatus, WrOpcode};
+    use serde_json::json;
+    use soft_hca_verbs::{SendFlags, WcOpcode, WcStatus, WrOpcode};
 
     use super::*;
-    use crate::entry::{Completion, SendPosted};
+    use crate::entry::{Completion, Executed, SendPosted};
+    use crate::testing::{CLIENT, Run, SERVER, WR_ID, queue_pair};
 
     /// Sends of one `wr_id` that are posted, executed and completed in turn, those that are signaled.
     fn list(signaled: &[bool]) -> Vec<Entry> {
@@ -247,5 +178,76 @@ mod tests {
         entries.push(list(&[true])[2].clone());
         let found: Vec<_> = requests(&entries).iter().map(|request| request.completion).collect();
         assert_eq!(found, [None, Some(4)]);
+    }
+
+    #[test]
+    fn an_execution_may_be_on_record_before_its_post() {
+        let mut entries = list(&[true]);
+        // So may the completion.
+        for (posted, completion) in [(1, 2), (2, 1)] {
+            entries.swap(posted - 1, posted);
+            let (posted, executed) = (Some(posted), Some(0));
+            let completion = Some(completion);
+            let whole = Request { posted, executed, completion, ..Request::default() };
+            assert_eq!(requests(&entries), [whole]);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_message_may_be_on_record_in_any_order() {
+        let mut run = Run::new();
+        run.receive(SERVER, "at_post").posts(CLIENT, "IBV_WR_SEND").arrives(CLIENT);
+        let mut entries = run.entries().to_vec();
+        for (executed, received) in [(2, 3), (3, 2)] {
+            let [request] = &requests(&entries)[..] else { panic!("{:?}", requests(&entries)) };
+            let ends = (request.receive, request.executed, request.received);
+            assert_eq!(ends, (Some(0), Some(executed), Some(received)));
+            entries.swap(2, 3);
+        }
+        // Of a receive whose post is not on record.
+        entries.remove(0);
+        let [request] = &requests(&entries)[..] else { panic!("{:?}", requests(&entries)) };
+        assert_eq!((request.executed, request.received), (Some(1), Some(2)));
+    }
+
+    /// A completion of the client, under the opcode of a send.
+    fn completes(run: &mut Run, status: &str) {
+        let done = json!({
+            "cq": 2, "qp": queue_pair(CLIENT), "wr_id": WR_ID[CLIENT as usize], "opcode": "IBV_WC_SEND",
+            "status": status, "length": 0,
+        });
+        run.put(1, CLIENT, "completion", done);
+    }
+
+    /// Posts and completions of sends, and of receives.
+    fn ends(run: &Run) -> Vec<[Option<usize>; 4]> {
+        let all = requests(run.entries());
+        let ends = all.iter().map(|one| [one.posted, one.completion, one.receive, one.received]);
+        ends.collect()
+    }
+
+    /// The opcode of a completion that is no success means nothing.
+    #[test]
+    fn a_receive_that_is_flushed_is_no_send() {
+        let mut run = Run::new();
+        run.receive(CLIENT, "at_post").posts(CLIENT, "IBV_WR_SEND");
+        (0..2).for_each(|_| completes(&mut run, "IBV_WC_WR_FLUSH_ERR"));
+        let (receive, send) = ([None, None, Some(0), Some(3)], [Some(1), Some(2), None, None]);
+        assert_eq!(ends(&run), [receive, send]);
+    }
+
+    #[test]
+    fn a_receive_that_fails_is_no_send() {
+        let mut run = Run::new();
+        run.receive(CLIENT, "at_post").posts(CLIENT, "IBV_WR_SEND");
+        let executed = json!({
+            "qp": queue_pair(CLIENT), "wr_id": WR_ID[CLIENT as usize], "opcode": "IBV_WR_SEND",
+            "status": "IBV_WC_SUCCESS", "length": 16,
+        });
+        run.put(1, CLIENT, "executed", executed);
+        completes(&mut run, "IBV_WC_LOC_LEN_ERR");
+        completes(&mut run, "IBV_WC_SUCCESS");
+        let (receive, send) = ([None, None, Some(0), Some(3)], [Some(1), Some(4), None, None]);
+        assert_eq!(ends(&run), [receive, send]);
     }
 }

@@ -7,7 +7,8 @@ use soft_hca_verbs::{WcStatus, WrOpcode};
 
 use crate::correlation::{Correlation, Participant};
 use crate::entry::{Entry, Header, What};
-use crate::words::{self, Severity};
+use crate::severity::Severity;
+use crate::words;
 
 /// Signs that lifelines and arrows are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +228,7 @@ impl<'p> Picture<'p> {
             }
         }
         let (well, bad) = if self.ascii { ('+', '!') } else { ('\u{251c}', '\u{2573}') };
-        let mark = if words::severity(entry) == Severity::Failure { bad } else { well };
+        let mark = if Severity::of(entry) == Severity::Failure { bad } else { well };
         let rest = self.plain(&label.rest);
         // What a call gives is worth more than what it was asked for.
         let parts = [label.name.as_str(), &label.result].map(|part| part.chars().count() + 1);
@@ -237,7 +238,7 @@ impl<'p> Picture<'p> {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let text = parts.join(" ");
         *out += &self.row(&time, participant, mark, text.trim_end());
-        if let Some(reason) = label.reason.filter(|_| words::severity(entry) != Severity::Well) {
+        if let Some(reason) = label.reason.filter(|_| Severity::of(entry) != Severity::Well) {
             let reason = self.plain(&reason);
             let line = self.line();
             let room = self.width.saturating_sub(5).max(8);
@@ -256,11 +257,7 @@ impl<'p> Picture<'p> {
         let from = self.correlation.participant[at];
         let What::Executed(executed) = &self.correlation.entries[at].what else { return };
         let failed = executed.status != WcStatus::SUCCESS;
-        let length = match transfer.posted.map(|posted| &self.correlation.entries[posted].what) {
-            Some(What::SendPosted(send)) => send.length,
-            _ => executed.length,
-        };
-        let label = format!("{} {}", words::short_opcode(executed.opcode), words::bytes(length));
+        let label = self.correlation.message(transfer);
         let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
         let mut receivers: Vec<usize> = receivers.collect();
         if receivers.is_empty() && executed.status != WcStatus::WR_FLUSH_ERR {

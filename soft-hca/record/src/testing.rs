@@ -116,14 +116,14 @@ impl Run {
             process,
             "ibv_reg_mr",
             json!([["pd", {"pd": 0}], ["addr", {"address": 4096}], ["length", 16]]),
-            json!([["mr", {"mr": 0}], ["lkey", {"key": 385}], ["rkey", {"key": 385}]]),
+            json!([["mr", {"mr": 0}], ["lkey", {"key": key(process)}], ["rkey", {"key": key(process)}]]),
         )
     }
 
     pub(crate) fn receive(&mut self, process: u32, seen: &str) -> &mut Self {
         let members = json!({
             "queue": { "qp": queue_pair(process) }, "wr_id": WR_ID[process as usize], "length": 16,
-            "sges": [{ "address": 4096, "length": 16, "lkey": 385 }], "seen": seen,
+            "sges": [{ "address": 4096, "length": 16, "lkey": key(process) }], "seen": seen,
         });
         self.put(300, process, "receive_posted", members)
     }
@@ -132,7 +132,7 @@ impl Run {
         let members = json!({
             "thread": 4720 + process, "qp": queue_pair(process), "wr_id": WR_ID[process as usize],
             "opcode": opcode, "flags": ["IBV_SEND_SIGNALED"], "length": 16,
-            "sges": [{ "address": 4096, "length": 16, "lkey": 385 }],
+            "sges": [{ "address": 4096, "length": 16, "lkey": key(process) }],
         });
         self.put(700, process, "send_posted", members)
     }
@@ -282,6 +282,11 @@ impl Run {
 /// The queue pair of a side.
 pub(crate) fn queue_pair(process: u32) -> u32 {
     4098 - process
+}
+
+/// The key of a side's memory.
+pub(crate) fn key(process: u32) -> u32 {
+    385 + process
 }
 
 /// A header.

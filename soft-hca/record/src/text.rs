@@ -1,56 +1,53 @@
 //! A record as text: a line for each entry, as strace has it for system calls.
 
 use std::collections::HashMap;
-use std::fmt::Write;
-
-use soft_hca_verbs::{Cause, WcStatus};
 
 use crate::calls::{self, Made};
-use crate::entry::{
-    Call, Changed, Channel, Completion, ConnectionEvent, Direction, EmptyPolls, Entry, Executed,
-    Outcome, Packet, PacketNote, Polled, ReceivePosted, ReceiveQueue, Role, Seen, SendPosted, Sge,
-    What,
-};
-pub(crate) use crate::time::duration;
-use crate::value::{Name, Named, Value};
-use crate::{cause, connection};
-
-/// What numbers are called.
-pub(crate) trait Names {
-    /// A number of a process.
-    fn name(&mut self, process: u32, name: Name) -> String;
-
-    /// A word, which may be a GID or a socket's address.
-    fn text(&mut self, text: &str) -> String {
-        text.into()
-    }
-
-    /// An index in the device's table of GIDs.
-    fn gid_index(&mut self, index: i64) -> String {
-        index.to_string()
-    }
-
-    /// Immediate data.
-    fn imm(&mut self, imm: u32) -> String {
-        format!("{imm:#x}")
-    }
-}
-
-/// Numbers as they are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AsTheyAre;
-
-impl Names for AsTheyAre {
-    fn name(&mut self, _process: u32, name: Name) -> String {
-        name.to_string()
-    }
-}
+use crate::description::{Description, Place};
+use crate::entry::{Entry, Role, What};
+use crate::time::duration;
+use crate::value::Name;
+use crate::words::Names;
 
 /// Makes lines of entries, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     /// Name and id of each process.
     processes: HashMap<u32, String>,
+}
+
+impl Names for Text {
+    fn name(&mut self, _process: u32, name: Name) -> String {
+        name.to_string()
+    }
+
+    fn process(&self, process: u32) -> String {
+        self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
+    }
+}
+
+impl Description<'_> {
+    /// The sentence, of an entry of a process, as far as its parts are wanted.
+    pub(crate) fn sentence(
+        &self,
+        process: u32,
+        names: &mut impl Names,
+        is_wanted: impl Fn(Place) -> bool,
+    ) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            if part.place == Place::Detail || !is_wanted(part.place) {
+                continue;
+            }
+            text += &part.words;
+            let Some(field) = &part.field else { continue };
+            if field.is_named {
+                text += &format!("{}=", field.name);
+            }
+            text += &field.value.text(process, names);
+        }
+        text
+    }
 }
 
 impl Text {
@@ -65,11 +62,9 @@ impl Text {
             let label = format!("{}[{pid}]", short_name(*role, command));
             self.processes.insert(entry.process, label);
         }
-        let who = self.who(entry.process);
-        let by = entry.by.map_or(String::new(), |by| format!(" (by {})", self.who(by)));
-        let what = describe(entry.process, &entry.what, &mut AsTheyAre, Style::Full, |process| {
-            self.who(process)
-        });
+        let who = self.process(entry.process);
+        let by = entry.by.map_or(String::new(), |by| format!(" (by {})", self.process(by)));
+        let what = Description::of(entry).sentence(entry.process, self, |_| true);
         format!("{} {who} {what}{by}\n", time(entry.t))
     }
 
@@ -114,58 +109,48 @@ impl Text {
             _ if !waits && !is_first => return,
             _ => self.call(entry.process, call, entries),
         };
-        let who = self.who(entry.process);
+        let who = self.process(entry.process);
         *out += &format!("{} {who} {what}{place}\n", time(entry.t));
     }
 
     /// A call with its arguments.
-    fn asked(&self, process: u32, call: &Made, entries: &[Entry]) -> String {
-        let mut names = AsTheyAre;
-        let mut line = Line { process, names: &mut names, style: Style::Full, text: String::new() };
+    fn asked(&mut self, process: u32, call: &Made, entries: &[Entry]) -> String {
         let args = match (call.main(entries), call.channel(entries)) {
-            (Some(main), _) => line.list(&main.args),
-            (None, Some(fd)) => format!("channel={fd}"),
-            (None, None) => String::new(),
+            (Some(main), _) => {
+                let said = Description::call(&main.name, main);
+                said.sentence(process, self, |place| place == Place::Argument)
+            }
+            (None, Some(fd)) => format!("(channel={fd})"),
+            (None, None) => "()".into(),
         };
-        format!("{}({args})", call.function(entries))
+        format!("{}{args}", call.function(entries))
     }
 
     /// A call with what it gives.
-    fn call(&self, process: u32, call: &Made, entries: &[Entry]) -> String {
-        let mut names = AsTheyAre;
-        let text = match call.waits(entries) && call.entries.len() > 1 {
+    fn call(&mut self, process: u32, call: &Made, entries: &[Entry]) -> String {
+        let mut text = match call.waits(entries) && call.entries.len() > 1 {
             // Its arguments were told when it began.
             true => format!("{}(...)", call.function(entries)),
             false => self.asked(process, call, entries),
         };
-        let mut line = Line { process, names: &mut names, style: Style::Full, text };
         if call.is_open(entries) {
-            line.put(" does not return");
-            return line.text;
+            return text + " does not return";
         }
         let main = call.main(entries);
-        match (call.refused(entries), call.event(entries), main) {
-            (Some(refused), ..) => line.result(refused),
-            (None, Some(event), _) => {
-                line.put(" = ");
-                line.connection_event(&event);
-            }
-            (None, None, Some(main)) => line.result(main),
-            (None, None, None) => {}
+        if let (None, Some(event)) = (call.refused(entries), call.event(entries)) {
+            let event = Description::connection_event(&event).sentence(process, self, |_| true);
+            text += &format!(" = {event}");
+        } else if let Some(given) = call.refused(entries).or(main) {
+            let said = Description::call(&given.name, given);
+            text += &said.sentence(process, self, |place| place == Place::Result);
         }
-        line.put(&format!(" <{}>", duration(call.duration(entries))));
-        match (call.others(entries), main) {
-            (0, _) => {}
-            (1, Some(_)) => line.put(" with 1 more command"),
-            (others, Some(_)) => line.put(&format!(" with {others} more commands")),
-            (1, None) => line.put(" with 1 command"),
-            (others, None) => line.put(&format!(" with {others} commands")),
-        }
-        line.text
-    }
-
-    fn who(&self, process: u32) -> String {
-        self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
+        let more = if main.is_some() { "more " } else { "" };
+        let others = match call.others(entries) {
+            0 => String::new(),
+            1 => format!(" with 1 {more}command"),
+            others => format!(" with {others} {more}commands"),
+        };
+        format!("{text} <{}>{others}", duration(call.duration(entries)))
     }
 }
 
@@ -183,372 +168,6 @@ pub(crate) fn short_name(role: Role, command: &[String]) -> String {
             program.rsplit('/').next().unwrap_or(program.as_str()).into()
         }
         (Role::Program, None) => "?".into(),
-    }
-}
-
-/// How much a line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// All.
-    Full,
-    /// Not what is different in every run.
-    Stable,
-}
-
-/// The values of a check behind its words.
-pub(crate) fn compared(values: &[Named], mut text: impl FnMut(&Value) -> String) -> String {
-    let word = |Named(name, value): &Named| match name.as_str() {
-        "more" => format!("{} more", text(value)),
-        name => format!("{name} {}", text(value)),
-    };
-    match values {
-        [] => String::new(),
-        values => format!(": {}", values.iter().map(word).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// Until when a call does not return.
-pub(crate) fn waits_for_acknowledgements(call: &Call) -> String {
-    let events = match call.unacknowledged {
-        1 => "1 event is".into(),
-        events => format!("{events} events are"),
-    };
-    format!("does not return until {events} acknowledged")
-}
-
-/// How often polls have found nothing.
-pub(crate) fn often(empty: &EmptyPolls) -> String {
-    match empty.count {
-        1 => "once".into(),
-        count => format!("{count} times in {}", duration(empty.duration())),
-    }
-}
-
-/// What an entry says, without time and process.
-pub(crate) fn describe(
-    process: u32,
-    what: &What,
-    names: &mut impl Names,
-    style: Style,
-    who: impl Fn(u32) -> String,
-) -> String {
-    let mut line = Line { process, names, style, text: String::new() };
-    match what {
-        What::ProcessBegan { command, host, .. } => {
-            line.put("begins");
-            if !command.is_empty() {
-                line.put(&format!(": {}", command.join(" ")));
-            }
-            if let Some(host) = host {
-                line.put(&format!(" on {host}"));
-            }
-        }
-        What::ProcessEnded { .. } => line.put("ends"),
-        What::Call(call) => line.call(call),
-        What::ConnectionEvent(event) => line.connection_event(event),
-        What::AsyncEvent { event, element, place } => {
-            let element = element.map(|name| format!("{} {}", name.kind(), line.name(name)));
-            let about: Vec<String> = element.into_iter().chain(place.clone()).collect();
-            line.put(&format!("{event} {}", about.join(", ")));
-        }
-        What::SendPosted(posted) => line.send_posted(posted),
-        What::ReceivePosted(posted) => line.receive_posted(posted),
-        What::Stalled { qp, wr_id, reason } => {
-            line.request(*qp, *wr_id);
-            line.put("waits: ");
-            line.reason(reason);
-        }
-        What::Executed(executed) => line.executed(executed, who),
-        What::Completion(completion) => line.completion(completion),
-        What::Polled(polled) => line.polled(polled),
-        What::Wait { on, fd } => {
-            let channel = line.channel(*on, *fd);
-            line.put(&format!("waits at {channel}"));
-        }
-        What::Woken { on, fd, waited: 0, event: true } => {
-            let channel = line.channel(*on, *fd);
-            line.put(&format!("takes an event at {channel}"));
-        }
-        What::Woken { on, fd, waited, event } => {
-            let channel = line.channel(*on, *fd);
-            let how = if *event { "goes on" } else { "is interrupted" };
-            line.put(&format!("{how} at {channel} after {}", duration(*waited)));
-        }
-        What::Packet(packet) => line.packet(packet),
-        What::Dropped { entries } => line.put(&format!("{entries} entries are missing from here")),
-    }
-    line.text
-}
-
-struct Line<'n, N> {
-    process: u32,
-    names: &'n mut N,
-    style: Style,
-    text: String,
-}
-
-impl<N: Names> Line<'_, N> {
-    fn put(&mut self, text: &str) {
-        self.text.push_str(text);
-    }
-
-    fn name(&mut self, name: Name) -> String {
-        self.names.name(self.process, name)
-    }
-
-    fn value(&mut self, value: &Value) -> String {
-        match value {
-            Value::Name(name) => self.name(*name),
-            Value::Text(text) => self.names.text(text),
-            other => other.to_string(),
-        }
-    }
-
-    fn list(&mut self, values: &[Named]) -> String {
-        let mut words = Vec::new();
-        for Named(name, value) in values {
-            let value = match value {
-                Value::Number(index) if name == "sgid_index" => self.names.gid_index(*index),
-                value => self.value(value),
-            };
-            words.push(format!("{name}={value}"));
-        }
-        words.join(", ")
-    }
-
-    fn call(&mut self, call: &Call) {
-        let args = self.list(&call.args);
-        self.put(&format!("{}({args})", call.name));
-        self.result(call);
-        if self.style == Style::Full && call.unacknowledged == 0 {
-            self.put(&format!(" <{}>", duration(call.duration)));
-        }
-    }
-
-    /// What it gives.
-    fn result(&mut self, call: &Call) {
-        match &call.result {
-            Outcome::Done(_) if call.unacknowledged > 0 => {
-                self.put(&format!(" {}", waits_for_acknowledgements(call)));
-            }
-            Outcome::Done(values) if values.is_empty() => self.put(" = 0"),
-            Outcome::Done(values) => {
-                let values = self.list(values);
-                self.put(&format!(" = {values}"));
-            }
-            Outcome::Refused { error, reason, values } => {
-                self.put(&format!(" = {error}"));
-                if let Some(reason) = reason {
-                    let values = compared(values, |value| self.value(value));
-                    self.put(&format!(" ({reason}{values})"));
-                }
-            }
-        }
-    }
-
-    fn connection_event(&mut self, event: &ConnectionEvent) {
-        let id = self.name(Name::CmId(event.id));
-        self.put(&format!("{} id={id}", event.event));
-        if let Some(listen_id) = event.listen_id {
-            let listen_id = self.name(Name::CmId(listen_id));
-            self.put(&format!(", listen_id={listen_id}"));
-        }
-        if event.status != 0 {
-            let status = connection::status(event.event, event.status);
-            self.put(&format!(", status={status}"));
-        }
-        if let Some(qp) = event.qp {
-            let qp = self.name(Name::Qp(qp));
-            self.put(&format!(", qp_num={qp}"));
-        }
-        if event.private_data > 0 {
-            self.put(&format!(", private_data_len={}", event.private_data));
-        }
-    }
-
-    fn sges(&mut self, sges: &[Sge]) {
-        let mut words = Vec::new();
-        for sge in sges {
-            let address = self.name(Name::Address(sge.address));
-            let lkey = self.name(Name::Key(sge.lkey));
-            words.push(format!("{address}/{} lkey={lkey}", sge.length));
-        }
-        if !words.is_empty() {
-            self.put(&format!(" [{}]", words.join(", ")));
-        }
-    }
-
-    fn request(&mut self, qp: u32, wr_id: u64) {
-        let (qp, wr_id) = (self.name(Name::Qp(qp)), self.name(Name::WrId(wr_id)));
-        self.put(&format!("qp={qp} wr_id={wr_id} "));
-    }
-
-    fn send_posted(&mut self, posted: &SendPosted) {
-        self.put("ibv_post_send(");
-        let (qp, wr_id) = (self.name(Name::Qp(posted.qp)), self.name(Name::WrId(posted.wr_id)));
-        self.put(&format!("qp={qp}, wr_id={wr_id}, {}", posted.opcode));
-        if !posted.flags.is_empty() {
-            self.put(&format!(", {}", posted.flags));
-        }
-        self.put(&format!(", {} bytes", posted.length));
-        self.sges(&posted.sges);
-        if let Some(remote) = posted.remote {
-            let address = self.name(Name::Address(remote.address));
-            let rkey = self.name(Name::Key(remote.rkey));
-            self.put(&format!(", remote_addr={address}, rkey={rkey}"));
-        }
-        if let Some(imm) = posted.imm {
-            let imm = self.names.imm(imm);
-            self.put(&format!(", imm={imm}"));
-        }
-        if let Some(key) = posted.invalidate {
-            let key = self.name(Name::Key(key));
-            self.put(&format!(", invalidate={key}"));
-        }
-        if let Some(value) = posted.compare_add {
-            self.put(&format!(", compare_add={value}"));
-        }
-        if let Some(value) = posted.swap {
-            self.put(&format!(", swap={value}"));
-        }
-        if let Some(flush) = &posted.flush {
-            self.put(&format!(", {}, {}", flush.placement, flush.selectivity));
-        }
-        if let Some(to) = &posted.destination {
-            let qp = match to.qp {
-                0xff_ffff => "group".into(),
-                qp => self.name(Name::Qp(qp)),
-            };
-            let gid = self.names.text(&to.gid);
-            self.put(&format!(", to qp={qp} gid={gid} qkey={:#x}", to.qkey));
-        }
-        self.put(")");
-    }
-
-    fn receive_posted(&mut self, posted: &ReceivePosted) {
-        let queue = match posted.queue {
-            ReceiveQueue::Qp(qp) => format!("ibv_post_recv(qp={}", self.name(Name::Qp(qp))),
-            ReceiveQueue::Srq(srq) => {
-                format!("ibv_post_srq_recv(srq={}", self.name(Name::Srq(srq)))
-            }
-        };
-        let wr_id = self.name(Name::WrId(posted.wr_id));
-        self.put(&format!("{queue}, wr_id={wr_id}, {} bytes", posted.length));
-        self.sges(&posted.sges);
-        self.put(")");
-        if self.style == Style::Full {
-            self.put(match posted.seen {
-                Seen::AtPost => "",
-                Seen::AtCall => " some time before this",
-                Seen::AtMessage => " some time before this message",
-            });
-        }
-    }
-
-    fn executed(&mut self, executed: &Executed, who: impl Fn(u32) -> String) {
-        self.request(executed.qp, executed.wr_id);
-        self.put(&executed.opcode.to_string());
-        if executed.status != WcStatus::SUCCESS {
-            self.put(&format!(" fails: {}", executed.status));
-        } else {
-            self.put(&format!(" is executed, {} bytes", executed.length));
-        }
-        if let Some(receive) = executed.receive {
-            let qp = self.names.name(receive.process, Name::Qp(receive.qp));
-            let wr_id = self.names.name(receive.process, Name::WrId(receive.wr_id));
-            let who = who(receive.process);
-            self.put(&format!(", into the receive qp={qp} wr_id={wr_id} of {who}"));
-        }
-        if let Some(reason) = &executed.reason {
-            self.put(": ");
-            self.reason(reason);
-        }
-    }
-
-    fn completion(&mut self, completion: &Completion) {
-        let cq = self.name(Name::Cq(completion.cq));
-        self.put(&format!("completion in cq={cq}: "));
-        self.request(completion.qp, completion.wr_id);
-        if completion.status == WcStatus::SUCCESS {
-            self.put(&format!("{}, {} bytes", completion.opcode, completion.length));
-        } else {
-            self.put(&completion.status.to_string());
-        }
-        if let Some(imm) = completion.imm {
-            let imm = self.names.imm(imm);
-            self.put(&format!(", imm={imm}"));
-        }
-        if completion.solicited {
-            self.put(", solicited");
-        }
-        if completion.lost {
-            self.put(", lost: the queue is full");
-        }
-        if let Some(reason) = completion.reason.as_ref().filter(|r| **r != Cause::Flushed) {
-            self.put(": ");
-            self.reason(reason);
-        }
-    }
-
-    fn polled(&mut self, polled: &Polled) {
-        let cq = self.name(Name::Cq(polled.cq));
-        self.put(&format!("{}(cq={cq}) = {}", polled.function(), polled.found));
-        match polled.empty {
-            Some(empty) if polled.found > 0 => self.put(&format!(" (before 0, {})", often(&empty))),
-            Some(empty) if empty.count > 1 => self.put(&format!(" ({})", often(&empty))),
-            _ => {}
-        }
-        for Changed { qp, wr_id, address, length, unmapped, returned } in &polled.changed {
-            let (qp, wr_id) = (self.name(Name::Qp(*qp)), self.name(Name::WrId(*wr_id)));
-            let address = self.name(Name::Address(*address));
-            let became = match (*unmapped, *returned) {
-                (_, true) => "was a variable of a function that has returned",
-                (true, _) => "is unmapped",
-                _ => "has changed",
-            };
-            self.put(&format!(", and [{address}/{length}] of qp={qp} wr_id={wr_id} {became}"));
-        }
-    }
-
-    fn channel(&mut self, channel: Channel, fd: u32) -> String {
-        match channel {
-            Channel::Completion => {
-                format!("completion channel {}", self.name(Name::Channel(fd)))
-            }
-            Channel::Connection => {
-                format!("event channel {}", self.name(Name::EventChannel(fd)))
-            }
-            Channel::Async => "asynchronous events".into(),
-        }
-    }
-
-    fn packet(&mut self, packet: &Packet) {
-        let direction = match packet.direction {
-            Direction::Sent => "sent",
-            Direction::Received => "received",
-        };
-        let qp = self.name(Name::Qp(packet.dest_qp));
-        let psn = self.name(Name::Psn(packet.psn));
-        let Packet { from, to, opcode, length, .. } = packet;
-        let _ = write!(
-            self.text,
-            "packet {direction} {from} > {to} {opcode} qp={qp} psn={psn}, {length} bytes"
-        );
-        match &packet.note {
-            None => {}
-            Some(PacketNote::Retransmission(why)) => self.put(&format!(", again: {why}")),
-            Some(PacketNote::Ack) => self.put(", ACK"),
-            Some(PacketNote::RnrNak(wait)) => self.put(&format!(", RNR NAK {}", duration(*wait))),
-            Some(PacketNote::Nak(why)) => self.put(&format!(", NAK: {why}")),
-            Some(PacketNote::Ignored(why)) => self.put(&format!(", ignored: {why}")),
-        }
-    }
-
-    fn reason(&mut self, reason: &Cause) {
-        match self.style {
-            Style::Full => self.put(&cause::sentence(reason)),
-            Style::Stable => self.put(cause::check(reason)),
-        }
     }
 }
 

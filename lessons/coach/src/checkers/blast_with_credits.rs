@@ -113,7 +113,7 @@ impl Known {
                 let (posted, told) = (self.posted, self.told);
                 if posted > told {
                     // It may have been lucky, and have met a receive that was not told of yet.
-                    let stalled = run.request(index).stalled;
+                    let stalled = run.request(index).stalled();
                     return wrong(
                         words!(
                             "message {posted} was posted when the server had told of \
@@ -157,7 +157,7 @@ impl Known {
 /// Has each of the peer's messages found a receive?
 fn are_credits_taken(run: &Run) -> Verdict {
     for (index, _) in run.sends(run.peer) {
-        let Some(stalled) = run.request(index).stalled else { continue };
+        let Some(stalled) = run.request(index).stalled() else { continue };
         let What::Stalled { reason, .. } = &run.entries[stalled].what else { continue };
         if matches!(reason, Cause::ReceiverNotReady { .. }) {
             return wrong(

@@ -7,19 +7,20 @@ use soft_hca_verbs::WcStatus;
 
 use super::Correlation;
 use crate::entry::{Executed, What};
+use crate::model::Run;
 
 /// Transfers whose receive is to be found yet, in their order, by the queue pair that they have gone to.
 pub(super) struct Sent(HashMap<u32, VecDeque<usize>>);
 
 impl Sent {
-    /// Of a run whose queue pairs are connected so.
-    pub(super) fn new(correlation: &Correlation<'_>, peer: &HashMap<u32, u32>) -> Self {
+    /// Of a run.
+    pub(super) fn new(correlation: &Correlation<'_>, run: &Run) -> Self {
         let mut sent: HashMap<u32, VecDeque<usize>> = HashMap::new();
         for (number, transfer) in correlation.transfers.iter().enumerate() {
             let executed = transfer.executed.map(|at| &correlation.entries[at].what);
             let Some(What::Executed(executed)) = executed else { continue };
-            if let Some(to) = peer.get(&executed.qp).filter(|_| has_taken_a_receive(executed)) {
-                sent.entry(*to).or_default().push_back(number);
+            if let Some(to) = run.peer(executed.qp).filter(|_| has_taken_a_receive(executed)) {
+                sent.entry(to).or_default().push_back(number);
             }
         }
         Self(sent)

@@ -6,21 +6,19 @@ use soft_hca_verbs::{CmEvent, WcStatus};
 
 use super::link::Sent;
 use super::model::{Arrival, Flow};
-use super::queue_pairs::cm_id;
+use super::regions;
 use super::{Correlation, Transfer};
-use crate::arguments::value;
-use crate::entry::{Call, Channel, ConnectionEvent, Outcome, ReceiveQueue, What};
-use crate::requests::requests;
-use crate::value::{Name, Value};
+use crate::arguments::cm_id;
+use crate::entry::{Call, Channel, ConnectionEvent, What};
+use crate::requests::{Matching, Request};
 
 /// What has been seen so far.
 #[derive(Default)]
 struct Seen {
-    /// The participant of each queue pair, and of each process.
-    owner: HashMap<u32, usize>,
+    /// The state of the run, and its work requests.
+    matching: Matching,
+    /// The participant of each process.
     participant: HashMap<u32, usize>,
-    /// The queue pair that each is connected to.
-    peer: HashMap<u32, u32>,
     /// Threads that wait.
     waits: HashMap<(usize, Option<u32>, ChannelFd), usize>,
     /// A wait's end that the event behind it belongs to.
@@ -37,30 +35,19 @@ type ChannelFd = (Channel, u32);
 /// Finds all of it.
 pub(super) fn find(correlation: &mut Correlation<'_>) {
     let mut seen = Seen::default();
-    for at in 0..correlation.entries.len() {
-        let (participant, thread) = (correlation.participant[at], correlation.entries[at].thread);
-        seen.participant.insert(correlation.entries[at].process, participant);
-        match &correlation.entries[at].what {
-            What::Call(call) => seen.call(at, participant, call, correlation),
+    let entries = correlation.entries;
+    for (at, entry) in entries.iter().enumerate() {
+        let (participant, thread) = (correlation.participant[at], entry.thread);
+        seen.participant.insert(entry.process, participant);
+        let effect = seen.matching.add(entry);
+        regions::add(&mut correlation.regions, at, &effect);
+        let woken = seen.woken.remove(&(participant, thread));
+        match &entry.what {
+            What::Call(call) => seen.connections.call(at, participant, call, correlation),
             What::ConnectionEvent(event) => {
-                if let Some(woken) = seen.woken.remove(&(participant, thread)) {
-                    correlation.groups.push(vec![woken, at]);
-                }
-                seen.connections.event(at, participant, event, &seen.owner, correlation);
-            }
-            What::SendPosted(send) => {
-                seen.owner.insert(send.qp, participant);
-            }
-            What::ReceivePosted(receive) => {
-                if let ReceiveQueue::Qp(qp) = receive.queue {
-                    seen.owner.insert(qp, participant);
-                }
-            }
-            What::Executed(executed) => {
-                seen.owner.insert(executed.qp, participant);
-                if let Some(receive) = &executed.receive {
-                    seen.peer.insert(executed.qp, receive.qp);
-                }
+                correlation.groups.extend(woken.map(|woken| vec![woken, at]));
+                let asker = event.qp.and_then(|qp| seen.owner(qp));
+                seen.connections.event(at, participant, event, asker, correlation);
             }
             What::Wait { on, fd } => {
                 seen.waits.insert((participant, thread, (*on, *fd)), at);
@@ -70,48 +57,28 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
                     correlation.waits.push(Flow { from, to: at });
                 }
                 seen.woken.insert((participant, thread), at);
+                if let Some((armed, completion)) = effect.woken_by {
+                    correlation.flows.push(Flow { from: armed, to: at });
+                    correlation.groups.push(vec![armed, completion, at]);
+                }
             }
-            What::ProcessBegan { .. }
-            | What::ProcessEnded { .. }
-            | What::Stalled { .. }
-            | What::Completion(_)
-            | What::Polled(_)
-            | What::AsyncEvent { .. }
-            | What::Packet(_)
-            | What::Dropped { .. } => {}
-        }
-        if !matches!(correlation.entries[at].what, What::Woken { .. }) {
-            seen.woken.remove(&(participant, thread));
+            _ => {}
         }
     }
-    transfers(&seen, correlation);
+    transfers(&mut seen, correlation);
     for transfer in 0..correlation.transfers.len() {
         let peer = seen.peer_of(&correlation.transfers[transfer], correlation);
         correlation.transfers[transfer].peer = peer;
     }
-    super::arming::find(correlation);
+    correlation.run = seen.matching.run;
     gather(correlation);
 }
 
 impl Seen {
-    fn call(
-        &mut self,
-        at: usize,
-        participant: usize,
-        call: &Call,
-        correlation: &mut Correlation<'_>,
-    ) {
-        if let Outcome::Done(results) = &call.result {
-            if let Some(qp) = value(results, "qp_num").and_then(queue_pair) {
-                self.owner.insert(qp, participant);
-            }
-        }
-        let dest = value(&call.args, "dest_qp_num").and_then(queue_pair);
-        let own = call.args.iter().find(|named| named.0 == "qp" || named.0 == "qp_num");
-        if let (Some(dest), Some(own)) = (dest, own.and_then(|own| queue_pair(&own.1))) {
-            self.peer.insert(own, dest);
-        }
-        self.connections.call(at, participant, call, correlation);
+    /// The participant that has a queue pair.
+    fn owner(&self, qp: u32) -> Option<usize> {
+        let process = self.matching.run.qps.get(&qp)?.process;
+        self.participant.get(&process).copied()
     }
 
     /// Whom a work request is for.
@@ -125,7 +92,7 @@ impl Seen {
             What::Executed(executed) => executed.qp,
             _ => return None,
         };
-        let connected = self.peer.get(&qp).and_then(|peer| self.owner.get(peer)).copied();
+        let connected = self.matching.run.peer(qp).and_then(|peer| self.owner(peer));
         connected.or_else(|| match correlation.participants.len() {
             2 => Some(1 - correlation.participant[at]),
             _ => None,
@@ -134,33 +101,13 @@ impl Seen {
 }
 
 /// Makes a transfer of each send work request with what belongs to it.
-fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
-    let mut alone = Vec::new();
-    let all = requests(correlation.entries);
-    // Receives that nobody has taken, in their order.
-    let mut unused: HashMap<(u32, u64), VecDeque<usize>> = HashMap::new();
-    for at in all.iter().filter(|all| all.received.is_none()).filter_map(|all| all.receive) {
-        let What::ReceivePosted(receive) = &correlation.entries[at].what else { continue };
-        if let ReceiveQueue::Qp(qp) = receive.queue {
-            unused.entry((qp, receive.wr_id)).or_default().push_back(at);
-        }
-    }
-    for request in all {
-        // The opcode of a completion that is no success says nothing: it may be a receive's.
-        if let (None, None, Some(to)) = (request.posted, request.executed, request.completion) {
-            let receives = match &correlation.entries[to].what {
-                What::Completion(done) => unused.get_mut(&(done.qp, done.wr_id)),
-                _ => None,
-            };
-            if let Some(from) = receives.and_then(VecDeque::pop_front) {
-                correlation.returned.push(Flow { from, to });
-                continue;
-            }
-        }
-        if let (None, None, None) = (request.posted, request.executed, request.completion) {
-            alone.push(request);
-            continue;
-        }
+fn transfers(seen: &mut Seen, correlation: &mut Correlation<'_>) {
+    let all = seen.matching.requests();
+    let is_alone = |request: &Request| {
+        (request.posted, request.executed, request.completion) == (None, None, None)
+    };
+    let (alone, sends): (Vec<_>, Vec<_>) = all.into_iter().partition(is_alone);
+    for request in sends {
         let met = request.executed.and_then(|at| match &correlation.entries[at].what {
             What::Executed(executed) => executed.receive.as_ref(),
             _ => None,
@@ -175,7 +122,7 @@ fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
             correlation,
             Transfer {
                 posted: request.posted,
-                stalls: request.stalled.into_iter().collect(),
+                stalls: request.stalls,
                 executed: request.executed,
                 completion: request.completion,
                 arrivals: arrivals.into_iter().collect(),
@@ -184,24 +131,7 @@ fn transfers(seen: &Seen, correlation: &mut Correlation<'_>) {
             },
         );
     }
-    let mut last: HashMap<(u32, u32, u64), usize> = HashMap::new();
-    for at in 0..correlation.entries.len() {
-        let process = correlation.entries[at].process;
-        match (&correlation.entries[at].what, correlation.transfer[at]) {
-            (What::SendPosted(send), Some(transfer)) => {
-                last.insert((process, send.qp, send.wr_id), transfer);
-            }
-            // It has to wait once more.
-            (What::Stalled { qp, wr_id, .. }, None) => {
-                if let Some(&transfer) = last.get(&(process, *qp, *wr_id)) {
-                    correlation.transfers[transfer].stalls.push(at);
-                    correlation.transfer[at] = Some(transfer);
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut sent = Sent::new(correlation, &seen.peer);
+    let mut sent = Sent::new(correlation, &seen.matching.run);
     for request in alone {
         let Some(received) = request.received else { continue };
         let over_link = || Some((sent.of(correlation, received)?, true));
@@ -299,7 +229,7 @@ impl Connections {
         call: &Call,
         correlation: &mut Correlation<'_>,
     ) {
-        let Some(id) = cm_id(&call.args).map(|id| (participant, id)) else { return };
+        let Some(id) = cm_id(&call.args, "id").map(|id| (participant, id)) else { return };
         if let Some(name) = LOCAL.iter().find(|name| **name == call.name) {
             self.anew(id, correlation);
             self.leads.insert((id, name), at);
@@ -347,7 +277,7 @@ impl Connections {
         at: usize,
         participant: usize,
         event: &ConnectionEvent,
-        owner: &HashMap<u32, usize>,
+        asker: Option<usize>,
         correlation: &mut Correlation<'_>,
     ) {
         let id = (participant, event.id);
@@ -361,7 +291,6 @@ impl Connections {
         let other = self.other.get(&id).copied();
         let from = match event.event {
             CmEvent::CONNECT_REQUEST => {
-                let asker = event.qp.and_then(|qp| owner.get(&qp)).copied();
                 let asked = asker.and_then(|asker| {
                     self.asked.iter().position(|((participant, _), _)| *participant == asker)
                 });
@@ -427,11 +356,68 @@ fn gather(correlation: &mut Correlation<'_>) {
     }
 }
 
-/// The number in a value that names a queue pair.
-fn queue_pair(value: &Value) -> Option<u32> {
-    match value {
-        Value::Name(Name::Qp(qp)) => Some(*qp),
-        Value::Number(qp) => u32::try_from(*qp).ok(),
-        _ => None,
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::correlation::Correlation;
+    use crate::testing::{CHANNEL, Run, begun, header};
+
+    fn arms(run: &mut Run, solicited_only: u32) {
+        let args = json!([["cq", {"cq": 2}], ["solicited_only", solicited_only]]);
+        run.call(0, "ibv_req_notify_cq", args, json!([]));
+    }
+
+    fn wakes(run: &mut Run) {
+        let woken = json!({ "thread": 4720, "on": "completion", "fd": CHANNEL, "waited": 9, "event": true });
+        run.put(50, 0, "woken", woken);
+    }
+
+    /// What has led to wake-ups, by the numbers of entries behind those of [`begun`].
+    fn found(run: &Run) -> Vec<(usize, usize)> {
+        let (header, first) = (header(), begun().entries().len());
+        let correlation = Correlation::new(&header, run.entries());
+        correlation.flows.iter().map(|flow| (flow.from - first, flow.to - first)).collect()
+    }
+
+    #[test]
+    fn an_arming_leads_to_the_wake_up_behind_its_completion() {
+        let mut run = begun();
+        run.comes(5, false);
+        arms(&mut run, 0);
+        run.waits_at_channel().comes(5, false);
+        wakes(&mut run);
+        assert_eq!(found(&run), [(1, 4)]);
+        let header = header();
+        let correlation = Correlation::new(&header, run.entries());
+        let first = begun().entries().len();
+        let group = [1, 3, 4].map(|at| first + at);
+        assert!(
+            correlation.groups.contains(&group.to_vec()),
+            "the completion between belongs to it"
+        );
+    }
+
+    #[test]
+    fn only_what_is_asked_for_spends_it() {
+        let mut run = begun();
+        arms(&mut run, 1);
+        run.comes(5, false);
+        wakes(&mut run);
+        assert_eq!(found(&run), []);
+        run.comes(5, true);
+        wakes(&mut run);
+        assert_eq!(found(&run), [(0, 4)]);
+    }
+
+    #[test]
+    fn an_event_that_was_fetched_without_a_wait_is_gone() {
+        let mut run = begun();
+        arms(&mut run, 0);
+        run.comes(5, false);
+        arms(&mut run, 0);
+        run.waits_at_channel().comes(5, false);
+        wakes(&mut run);
+        assert_eq!(found(&run), [(2, 5)]);
     }
 }

@@ -2,17 +2,15 @@
 //! repeats.
 //!
 //! - [`model`]: the result
-//! - [`links`]: a work request, the receive that it met and both completions; a call and the
-//!   events that it leads to
+//! - [`links`]: a work request, the receive that it met and both completions; the arming of a completion queue and
+//!   the wake-up that follows; a call and the events that it leads to
 //! - [`link`]: the same where packets are between
 //! - [`numbers`], [`regions`], [`queue_pairs`]: a work request's number, its memory, whose queue pair an entry
 //!   is about
-//! - [`arming`]: the arming of a completion queue and the wake-up that follows
 //! - [`threads`]: who did it
 //! - [`phases`]: setup, connection, messages, teardown
 //! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
 
-mod arming;
 mod link;
 mod links;
 mod model;
@@ -26,11 +24,15 @@ mod threads;
 
 use std::collections::{BTreeSet, HashMap};
 
+use soft_hca_verbs::{WcStatus, WrOpcode};
+
 pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
 
 use crate::calls;
 use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
+use crate::model::Run;
+use crate::severity::Severity;
 use crate::words;
 
 impl<'r> Correlation<'r> {
@@ -46,6 +48,7 @@ impl<'r> Correlation<'r> {
         let mut correlation = Self {
             header,
             entries,
+            run: Run::default(),
             participants,
             participant,
             aside,
@@ -66,15 +69,36 @@ impl<'r> Correlation<'r> {
         };
         links::find(&mut correlation);
         correlation.numbers = numbers::find(&correlation);
-        correlation.regions = regions::find(&correlation);
         correlation
+    }
+
+    /// The participant of a process, if it has entries.
+    pub(crate) fn of_process(&self, process: u32) -> Option<usize> {
+        let at = self.entries.iter().position(|entry| entry.process == process)?;
+        Some(self.participant[at])
+    }
+
+    /// The operation of a work request and its bytes, even if they were not moved.
+    pub(crate) fn operation(&self, transfer: &Transfer) -> Option<(WrOpcode, u64)> {
+        match &self.entries[transfer.posted.or(transfer.executed)?].what {
+            What::SendPosted(send) => Some((send.opcode, send.length)),
+            What::Executed(executed) => Some((executed.opcode, executed.length)),
+            _ => None,
+        }
+    }
+
+    /// A work request on its way, such as `SEND 16 B`.
+    pub(crate) fn message(&self, transfer: &Transfer) -> String {
+        self.operation(transfer).map_or(String::new(), |(opcode, length)| {
+            format!("{} {}", words::short_opcode(opcode), words::bytes(length))
+        })
     }
 
     /// The worst entries, in the order of time. Of a work request only its completion counts, if
     /// it has one.
     pub(crate) fn failures(&self) -> Vec<usize> {
         (0..self.entries.len())
-            .filter(|&at| words::severity(&self.entries[at]) == words::Severity::Failure)
+            .filter(|&at| Severity::of(&self.entries[at]) == Severity::Failure)
             .filter(|&at| {
                 let is_executed = matches!(self.entries[at].what, What::Executed(_));
                 !(is_executed
@@ -89,6 +113,9 @@ impl<'r> Correlation<'r> {
         if let Some(number) = self.numbers[at] {
             label.rest = format!("{}: {}", number.text(), label.rest);
         }
+        if self.is_alone(at) {
+            label.rest += ", no completion asked for";
+        }
         if let Some(event) = self.fetched.get(&at) {
             label.name = event.to_string();
         }
@@ -96,6 +123,13 @@ impl<'r> Correlation<'r> {
             label.reason = self.reason(at);
         }
         label
+    }
+
+    /// Whether it is the execution of a work request that has succeeded and has no completion.
+    fn is_alone(&self, at: usize) -> bool {
+        let What::Executed(executed) = &self.entries[at].what else { return false };
+        let is_success = executed.status == WcStatus::SUCCESS && executed.reason.is_none();
+        is_success && self.transfer[at].is_none_or(|of| self.transfers[of].completion.is_none())
     }
 
     /// Why a completion is no success, where its work request's execution tells.

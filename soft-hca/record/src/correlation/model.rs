@@ -6,6 +6,7 @@ use soft_hca_verbs::CmEvent;
 
 use super::threads::Threads;
 use crate::entry::{Entry, Header, ReceiveQueue};
+use crate::model::Run;
 
 /// A participant: a process, or another host of which only packets are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,19 +110,13 @@ pub(crate) struct Region {
     pub(crate) users: Vec<usize>,
 }
 
-impl Region {
-    pub(super) fn uses(&mut self, at: usize) {
-        if self.users.last() != Some(&at) {
-            self.users.push(at);
-        }
-    }
-}
-
 /// A record's entries, correlated.
 #[derive(Debug)]
 pub(crate) struct Correlation<'r> {
     pub(crate) header: &'r Header,
     pub(crate) entries: &'r [Entry],
+    /// The state of the run at its end.
+    pub(crate) run: Run,
     pub(crate) participants: Vec<Participant>,
     /// The participant of each entry.
     pub(crate) participant: Vec<usize>,

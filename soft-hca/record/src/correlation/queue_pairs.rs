@@ -1,45 +1,25 @@
 //! Which queue pairs an entry is about.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::Correlation;
-use crate::entry::{Call, Outcome, ReceiveQueue, What};
-use crate::value::{Name, Named, Value};
+use crate::description::{Description, Value};
+use crate::entry::Entry;
+use crate::value::Name;
 
-/// The queue pairs of each entry, by their `qp_num`: of a work request those of both sides, of what concerns an id
-/// of the connection manager that of the id.
+/// The queue pairs of each entry, by their `qp_num`: those that it names, of a work request those of both sides, of
+/// what concerns an id of the connection manager that of the id.
 pub(crate) fn of_entries(correlation: &Correlation<'_>) -> Vec<Vec<u32>> {
-    let ids = ids(correlation);
-    let mut all: Vec<BTreeSet<u32>> = Vec::with_capacity(correlation.entries.len());
-    for (at, entry) in correlation.entries.iter().enumerate() {
-        let own = |id: Option<u32>| {
-            let known = id.and_then(|id| ids.get(&(correlation.participant[at], id)));
-            known.copied().into_iter()
-        };
-        let mut qps = BTreeSet::new();
-        match &entry.what {
-            What::Call(call) => {
-                qps.extend(named(&call.args));
-                if let Outcome::Done(results) = &call.result {
-                    qps.extend(named(results));
-                }
-                qps.extend(own(cm_id(&call.args)));
-            }
-            What::ConnectionEvent(event) => qps.extend(own(Some(event.id))),
-            What::AsyncEvent { element: Some(Name::Qp(qp)), .. } => qps.extend([*qp]),
-            What::SendPosted(send) => qps.extend([send.qp]),
-            What::ReceivePosted(receive) => match receive.queue {
-                ReceiveQueue::Qp(qp) => qps.extend([qp]),
-                ReceiveQueue::Srq(_) => {}
-            },
-            What::Stalled { qp, .. } => qps.extend([*qp]),
-            What::Executed(executed) => qps.extend([executed.qp]),
-            What::Completion(done) => qps.extend([done.qp]),
-            What::Packet(packet) => qps.extend(packet.qp),
-            _ => {}
-        }
-        all.push(qps);
-    }
+    let named = |entry: &Entry| -> BTreeSet<u32> {
+        let said = Description::of(entry);
+        let of = said.fields().filter_map(|(_, field)| match field.value {
+            Value::Name(Name::Qp(qp)) => Some(qp),
+            Value::Name(Name::CmId(id)) => correlation.run.ids.qp_of((entry.process, id)),
+            _ => None,
+        });
+        of.collect()
+    };
+    let mut all: Vec<_> = correlation.entries.iter().map(named).collect();
     for transfer in &correlation.transfers {
         let whole: BTreeSet<u32> =
             transfer.entries().flat_map(|at| all[at].iter().copied()).collect();
@@ -48,45 +28,10 @@ pub(crate) fn of_entries(correlation: &Correlation<'_>) -> Vec<Vec<u32>> {
     all.into_iter().map(|qps| qps.into_iter().collect()).collect()
 }
 
-/// The queue pair that a call has created.
-pub(crate) fn created(call: &Call) -> Option<u32> {
-    match &call.result {
-        Outcome::Done(results) => crate::arguments::qp(results, "qp_num"),
-        Outcome::Refused { .. } => None,
-    }
-}
-
-/// The queue pairs that values name.
-fn named(values: &[Named]) -> impl Iterator<Item = u32> {
-    values.iter().filter_map(|Named(_, value)| match value {
-        Value::Name(Name::Qp(qp)) => Some(*qp),
-        _ => None,
-    })
-}
-
-/// The queue pair of each participant's id: calls such as `rdma_connect` name both.
-fn ids(correlation: &Correlation<'_>) -> HashMap<(usize, u32), u32> {
-    let mut ids = HashMap::new();
-    for (entry, participant) in correlation.entries.iter().zip(&correlation.participant) {
-        let What::Call(call) = &entry.what else { continue };
-        if let (Some(id), Some(qp)) = (cm_id(&call.args), named(&call.args).next()) {
-            ids.insert((*participant, id), qp);
-        }
-    }
-    ids
-}
-
-/// The first id of the connection manager among values.
-pub(super) fn cm_id(values: &[Named]) -> Option<u32> {
-    values.iter().find_map(|Named(_, value)| match value {
-        Value::Name(Name::CmId(id)) => Some(*id),
-        _ => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::What;
     use crate::testing::{CLIENT, SERVER, ping_pong, queue_pair};
 
     #[test]
@@ -101,7 +46,6 @@ mod tests {
                 }
                 What::Call(call) if call.name == "ibv_create_qp" => {
                     assert_eq!(*qps, [queue_pair(entry.process)]);
-                    assert_eq!(created(call), Some(queue_pair(entry.process)));
                 }
                 What::Call(call) if call.name == "ibv_alloc_pd" => assert!(qps.is_empty()),
                 _ => {}

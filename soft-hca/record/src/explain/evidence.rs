@@ -4,7 +4,7 @@
 use soft_hca_verbs::cause::{Cause, Lost, Peer};
 
 use crate::model::{End, QueuePair, Region, Run};
-use crate::text::duration;
+use crate::time::duration;
 
 /// The evidence, and a cause that is more likely than the usual one.
 pub(super) type Evidence = (String, Option<&'static str>);

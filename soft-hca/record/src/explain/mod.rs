@@ -20,9 +20,10 @@ use crate::connection;
 use crate::entry::{Call, Completion, ConnectionEvent, Entry, Executed, Outcome, What};
 use crate::hang::{Hang, Moment};
 use crate::model::{Effect, Run, STALL_NS, Stalled, Stop, Stopped, Thread, Unfinished};
-use crate::text::{compared, duration};
+use crate::time::duration;
 use crate::usual::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use crate::value::{Name, Value};
+use crate::words::compared;
 use evidence::Witness;
 use problem::{About, Role};
 

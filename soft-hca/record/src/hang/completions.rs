@@ -189,66 +189,81 @@ impl Moment<'_> {
             return (self.run.knows_all && !pair.has_packets && peer_number != 0)
                 .then_some((why, cause));
         };
+        if let Some((why, cause)) = self.cannot_send((peer_number, peer)) {
+            return Some((format!("{has}, and its peer{why}"), cause));
+        }
         let name = self.run.name(peer.process);
-        if !self.lives(peer.process) {
-            let ended = self.run.processes.get(&peer.process).and_then(|process| process.ended);
-            let why = format!(
-                "{has}, and its peer, qp {peer_number} of {name}, has ended{}",
-                self.since(" ", ended)
-            );
-            return Some((why, PEER_ENDED));
-        }
-        if matches!(peer.end, Some((End::Destroyed, _))) {
-            let why = format!("{has}, and its peer {name} has destroyed qp {peer_number}");
-            return Some((why, PEER_ENDED));
-        }
-        if self.is_stopped(peer.process) {
-            return Some((format!("{has}, and its peer {name} is stopped"), SEE_THERE));
-        }
-        if peer.is_in_error {
-            let why =
-                format!("{has}, and its peer, qp {peer_number} of {name}, is in the error state");
-            return Some((
-                why,
-                "the peer's queue pair has failed, or its program ends the connection",
-            ));
-        }
         if let Some((waits, cause)) = self.pending((peer_number, peer)) {
             // Of a fabric it is not known since when: it may just be executed.
             let is_sure = peer.stalled.is_some() || !self.run.knows_all;
             return is_sure.then(|| (format!("{has}; {name}: {waits}"), cause));
         }
-        // Of several threads the one that waits for the peer's queue pair.
-        let is_about_peer = |blocked: &&Blocked| match blocked.doing {
-            Doing::Polls { cq, .. } => peer.recv_cq == Some(cq),
+        let (any, about) = (self.idle(peer.process), self.waits_for(peer));
+        let unpolled = if about.is_none() { self.does_not_look(peer, any) } else { None };
+        let (why, cause) = match unpolled {
+            Some(unpolled) => unpolled,
+            None => (self.sends_nothing((peer_number, peer), about.or(any)?), BOTH),
+        };
+        Some((format!("{has}, and its peer {why}"), cause))
+    }
+
+    /// Why a queue pair can send nothing, in words that follow "its peer".
+    fn cannot_send(&self, (number, peer): (u32, &QueuePair)) -> Verdict {
+        let name = self.run.name(peer.process);
+        if !self.lives(peer.process) {
+            let ended = self.run.processes.get(&peer.process).and_then(|process| process.ended);
+            let since = self.since(" ", ended);
+            return Some((format!(", qp {number} of {name}, has ended{since}"), PEER_ENDED));
+        }
+        if matches!(peer.end, Some((End::Destroyed, _))) {
+            return Some((format!(" {name} has destroyed qp {number}"), PEER_ENDED));
+        }
+        if self.is_stopped(peer.process) {
+            return Some((format!(" {name} is stopped"), SEE_THERE));
+        }
+        let why = format!(", qp {number} of {name}, is in the error state");
+        let cause = "the peer's queue pair has failed, or its program ends the connection";
+        peer.is_in_error.then_some((why, cause))
+    }
+
+    /// The thread of a process that waits for what one of its queue pairs receives.
+    fn waits_for(&self, pair: &QueuePair) -> Option<&Blocked> {
+        let is_about_it = |blocked: &&Blocked| match blocked.doing {
+            Doing::Polls { cq, .. } => pair.recv_cq == Some(cq),
             Doing::Waits { on: Channel::Completion, fd } => {
-                let cq = peer.recv_cq.and_then(|cq| self.run.cqs.get(&cq));
+                let cq = pair.recv_cq.and_then(|cq| self.run.cqs.get(&cq));
                 cq.is_some_and(|cq| cq.channel == Some(fd))
             }
             _ => false,
         };
-        let any = self.idle(peer.process);
-        let all = self.run.threads.of(peer.process).map(|(_, blocked)| blocked);
+        let is_idle = self.idle(pair.process).is_some();
         // Of a fabric's threads only those that wait are known.
-        let is_sure =
-            |blocked: &&Blocked| any.is_some() || self.run.knows_all && self.is_long(blocked);
-        let about_peer = all.filter(is_sure).find(is_about_peer);
+        let is_sure = |blocked: &&Blocked| is_idle || self.run.knows_all && self.is_long(blocked);
+        let all = self.run.threads.of(pair.process).map(|(_, blocked)| blocked);
+        all.filter(is_sure).find(is_about_it)
+    }
+
+    /// Why the program of a queue pair that has got something may not know of it, in words that follow "its peer".
+    fn does_not_look(&self, peer: &QueuePair, any: Option<&Blocked>) -> Verdict {
         let is_asleep = self.run.processes.get(&peer.process).is_some_and(|known| known.is_asleep);
-        let is_idle = any.is_some() || is_asleep || self.is_asked;
-        if let Some(unpolled) = self.unpolled_of(peer).filter(|_| is_idle && about_peer.is_none()) {
-            let does = any.map_or(String::new(), |any| {
-                let since = duration(self.t.saturating_sub(any.since));
-                format!("; it {}, since {since}", self.doing(&any.doing))
-            });
-            let why = format!(
-                "{has}, and its peer {name} does not look at what it has got: {unpolled}{does}"
-            );
-            let cause = "the peer's thread waits for something else meanwhile: a loop that serves events must not \
-                         wait in its handlers";
-            return Some((why, cause));
+        if any.is_none() && !is_asleep && !self.is_asked {
+            return None;
         }
-        let blocked = about_peer.or(any)?;
-        let receives = times(self.waiting_receives(peer_number), "receive", "receives");
+        let unpolled = self.unpolled_of(peer)?;
+        let does = any.map_or(String::new(), |any| {
+            let since = duration(self.t.saturating_sub(any.since));
+            format!("; it {}, since {since}", self.doing(&any.doing))
+        });
+        let name = self.run.name(peer.process);
+        let cause = "the peer's thread waits for something else meanwhile: a loop that serves events must not \
+                     wait in its handlers";
+        Some((format!("{name} does not look at what it has got: {unpolled}{does}"), cause))
+    }
+
+    /// A queue pair's program waits itself, in words that follow "its peer".
+    fn sends_nothing(&self, (number, peer): (u32, &QueuePair), blocked: &Blocked) -> String {
+        let name = self.run.name(peer.process);
+        let receives = times(self.waiting_receives(number), "receive", "receives");
         let sent = match peer.sends.posted {
             _ if self.run.knows_all => "it has no send that is not done".into(),
             0 => "it has posted no send".into(),
@@ -258,13 +273,11 @@ impl Moment<'_> {
                 self.ago(peer.sends.last_posted)
             ),
         };
-        let why = format!(
-            "{has}, and its peer sends nothing: {name} {}, since {}; {sent}, and qp {peer_number} has \
-             {receives} posted",
+        format!(
+            "sends nothing: {name} {}, since {}; {sent}, and qp {number} has {receives} posted",
             self.doing(&blocked.doing),
             duration(self.t.saturating_sub(blocked.since)),
-        );
-        Some((why, BOTH))
+        )
     }
 
     /// Completions of a queue pair that its program has not polled.

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use soft_hca_verbs::WcStatus;
 
 use super::receives::Receive;
+use crate::arguments;
 use crate::entry::Completion;
+use crate::value::Named;
 
 /// The most completions that are remembered of a queue that is not seen to be polled.
 const MOST: usize = 1 << 16;
@@ -83,11 +85,21 @@ pub struct CompletionQueue {
     pub failed_behind: Vec<u32>,
     /// Entries were missing while it was there: completions and polls of it are unknown.
     pub is_partial: bool,
+    /// The entry that has armed it, until a completion that gives an event, by its number.
+    pub armed_by: Option<usize>,
+    /// The entries of an arming and of the completion that has given its event, until a thread has taken it.
+    pub gives: Option<(usize, usize)>,
     /// Its event waits in the channel; known of a fabric, not of a record.
     pub has_event: bool,
 }
 
 impl CompletionQueue {
+    /// One that was created by a call with these arguments.
+    pub(super) fn new(process: u32, args: &[Named]) -> Self {
+        let cqe = arguments::number(args, "cqe").unwrap_or(u64::MAX);
+        Self { process, cqe, channel: arguments::channel(args, "channel"), ..Self::default() }
+    }
+
     /// Completions that nobody has polled.
     pub fn waiting(&self) -> u64 {
         self.completions.saturating_sub(self.polled)
@@ -98,8 +110,8 @@ impl CompletionQueue {
         self.completions > 0 && self.polled == 0
     }
 
-    /// `ibv_req_notify_cq`, which took so many nanoseconds.
-    pub(super) fn arms(&mut self, t: u64, duration: u64, solicited_only: bool) {
+    /// `ibv_req_notify_cq` in an entry of this number and time, which took so many nanoseconds.
+    pub(super) fn arms(&mut self, (at, t): (usize, u64), duration: u64, solicited_only: bool) {
         // The stronger request stays.
         let solicited_only = match self.armed {
             Armed::Yes { solicited_only: before, .. } => solicited_only && before,
@@ -108,19 +120,29 @@ impl CompletionQueue {
         self.armed = Armed::Yes { t: Some(t), solicited_only };
         self.armed_until = t + duration;
         self.arms += 1;
+        // An event that was there was fetched without a wait.
+        (self.armed_by, self.gives) = (Some(at), None);
     }
 
-    /// A completion is put into it.
-    pub(super) fn completes(&mut self, t: u64, completion: &Completion, unpolled: Unpolled) {
+    /// A completion is put into it, by an entry of this number and time.
+    pub(super) fn completes(
+        &mut self,
+        (at, t): (usize, u64),
+        completion: &Completion,
+        unpolled: Unpolled,
+    ) {
         let is_meant = completion.solicited || completion.status != WcStatus::SUCCESS;
         (self.completions, self.last) = (self.completions + 1, Some(t));
         if is_meant {
             self.last_solicited = self.completions;
         }
         if let Armed::Yes { t: Some(armed), solicited_only } = self.armed {
-            // One that comes while the queue is being armed may be before or behind that.
-            if (!solicited_only || is_meant) && t >= self.armed_until {
-                (self.armed, self.event) = (Armed::Spent { t: armed }, Some(t));
+            if !solicited_only || is_meant {
+                self.gives = self.armed_by.take().map(|armed| (armed, at)).or(self.gives);
+                // One that comes while the queue is being armed may be before or behind that.
+                if t >= self.armed_until {
+                    (self.armed, self.event) = (Armed::Spent { t: armed }, Some(t));
+                }
             }
         }
         self.unpolled.push_back(unpolled);

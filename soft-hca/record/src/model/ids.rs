@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use soft_hca_verbs::CmEvent;
 
-use crate::arguments::{self, qp};
+use crate::arguments::{cm_id, event_channel, qp};
 use crate::connection;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
-use crate::value::{Name, Named};
+use crate::value::Named;
 
 /// Process and number.
 pub type Key = (u32, u32);
@@ -73,20 +73,6 @@ impl Id {
     }
 }
 
-fn id(values: &[Named]) -> Option<u32> {
-    match arguments::name(values, "id")? {
-        Name::CmId(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn channel(values: &[Named]) -> Option<u32> {
-    match arguments::name(values, "channel")? {
-        Name::EventChannel(fd) => Some(fd),
-        _ => None,
-    }
-}
-
 /// Calls that lead to an event of their id.
 const ASKING: [&str; 6] = [
     "rdma_resolve_addr",
@@ -110,13 +96,13 @@ impl Ids {
     fn call(&mut self, entry: &Entry, call: &Call) {
         let Outcome::Done(done) = &call.result else { return };
         if call.name == "rdma_create_id" {
-            if let Some(number) = id(done) {
-                let new = Id { channel: channel(&call.args), ..Id::default() };
+            if let Some(number) = cm_id(done, "id") {
+                let new = Id { channel: event_channel(&call.args, "channel"), ..Id::default() };
                 self.all.insert((entry.process, number), new);
             }
             return;
         }
-        let Some(number) = id(&call.args) else { return };
+        let Some(number) = cm_id(&call.args, "id") else { return };
         let key = (entry.process, number);
         if call.name == "rdma_destroy_id" {
             if let Some(id) = self.all.remove(&key) {
@@ -130,7 +116,7 @@ impl Ids {
         let id = self.all.entry(key).or_default();
         match call.name.as_str() {
             "rdma_listen" => id.listens = true,
-            "rdma_migrate_id" => id.channel = channel(&call.args),
+            "rdma_migrate_id" => id.channel = event_channel(&call.args, "channel"),
             "rdma_accept" | "rdma_reject" => id.is_answered = true,
             "rdma_disconnect" => id.has_disconnected = true,
             _ => {}
@@ -172,12 +158,17 @@ impl Ids {
 
     /// The id that arguments of a process name.
     pub(super) fn get(&self, process: u32, args: &[Named]) -> Option<&Id> {
-        self.all.get(&(process, id(args)?))
+        self.all.get(&(process, cm_id(args, "id")?))
     }
 
     /// The id that was destroyed last of those that used an event channel.
     pub fn last_at(&self, channel: (u32, u32)) -> Option<(u32, u64)> {
         self.last.get(&channel).copied()
+    }
+
+    /// The queue pair that an id connects, or that the last one of this number did.
+    pub fn qp_of(&self, key: Key) -> Option<u32> {
+        self.all.get(&key).or_else(|| self.destroyed.get(&key))?.qp
     }
 
     /// The ids of a process.

@@ -2,6 +2,7 @@
 
 use soft_hca_verbs::{Mtu, QpState};
 
+use super::messages::Ends;
 use super::receives::Receives;
 use super::send_queue::SendQueue;
 use super::stalled::Stalled;
@@ -82,6 +83,8 @@ pub struct QueuePair {
     pub receives: Receives,
     /// Messages that it has got.
     pub messages: u64,
+    /// Messages of which only one end is on record.
+    pub ends: Ends,
 }
 
 impl QueuePair {

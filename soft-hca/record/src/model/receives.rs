@@ -13,6 +13,10 @@ pub struct Receive {
     pub sges: Vec<Sge>,
     /// Where it was posted.
     pub source: Option<Arc<Place>>,
+    /// The number of its entry.
+    pub at: usize,
+    /// Whether the execution of the request whose message has taken it is on record.
+    pub is_met: bool,
 }
 
 /// When a queue's first receive was posted, and where.
@@ -39,14 +43,28 @@ impl Receives {
         Self { posted: waiting, ..Self::default() }
     }
 
-    pub(super) fn posts(&mut self, t: u64, posted: &ReceivePosted, source: Option<Arc<Place>>) {
+    pub(super) fn posts(
+        &mut self,
+        (at, t): (usize, u64),
+        posted: &ReceivePosted,
+        source: Option<Arc<Place>>,
+    ) {
         let is_seen = posted.seen == Seen::AtPost;
         self.posted += 1;
         self.last_posted = Some(t);
         self.some_are_late |= !is_seen;
         self.first.get_or_insert_with(|| is_seen.then(|| (t, source.clone())));
         let (wr_id, sges) = (posted.wr_id, posted.sges.clone());
-        self.requests.push_back(Receive { wr_id, sges, source });
+        self.requests.push_back(Receive { wr_id, sges, source, at, is_met: false });
+    }
+
+    /// A request was executed whose message has taken the receive of this name, which has no completion yet; gives
+    /// the receive's entry.
+    pub(super) fn meets(&mut self, wr_id: u64) -> Option<usize> {
+        let is_it = |receive: &&mut Receive| receive.wr_id == wr_id && !receive.is_met;
+        let receive = self.requests.iter_mut().find(is_it)?;
+        receive.is_met = true;
+        Some(receive.at)
     }
 
     /// A message has taken the receive of this name.

@@ -1,12 +1,12 @@
 //! Memory regions and windows by their keys: whose they are, and since when they are gone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use soft_hca_verbs::AccessFlags;
 
 use super::send_queue::Range;
 use crate::arguments::{self, number};
-use crate::entry::{Call, Entry, Outcome, What};
+use crate::entry::{Call, Entry, Outcome, Sge, What};
 use crate::value::{Name, Named, Value};
 
 /// A region or window.
@@ -26,6 +26,8 @@ pub struct Region {
     pub is_elsewhere: bool,
     /// When it was deregistered.
     pub gone: Option<u64>,
+    /// The entry of its registration, by its number in the record.
+    pub at: usize,
 }
 
 /// All that were seen.
@@ -46,29 +48,26 @@ fn names(values: &[Named]) -> impl Iterator<Item = Name> + '_ {
 
 impl Region {
     /// One that was registered by a call.
-    fn new(process: u32, object: Name, args: &[Named], given: &[Named]) -> Self {
+    fn new((at, process): (usize, u32), object: Name, args: &[Named], given: &[Named]) -> Self {
         let start = arguments::name(args, "addr").map_or(0, |at| at.number());
         let end = start.saturating_add(number(args, "length").unwrap_or_default());
         let access: AccessFlags = arguments::word(args, "access").unwrap_or_default();
-        let lkey = match arguments::name(given, "lkey") {
-            Some(Name::Key(key)) => Some(key),
-            _ => None,
-        };
         Self {
             process,
             object,
-            lkey,
+            lkey: arguments::key(given, "lkey"),
             range: (start, end),
             is_remote: access.intersects(AccessFlags::REMOTE_MODIFY | AccessFlags::MW_BIND),
             is_elsewhere: arguments::name(args, "iova").is_some(),
             gone: None,
+            at,
         }
     }
 }
 
 impl Regions {
-    /// Another entry. Gives the region that it has deregistered.
-    pub(super) fn entry(&mut self, entry: &Entry) -> Option<Region> {
+    /// Another entry, by its number. Gives the region that it has registered or deregistered.
+    pub(super) fn entry(&mut self, at: usize, entry: &Entry) -> Option<Region> {
         let What::Call(call) = &entry.what else { return None };
         let Call { name, args, result: Outcome::Done(given), .. } = call else { return None };
         let is_object = |name: &Name| matches!(name, Name::Mr(_) | Name::Mw(_));
@@ -79,11 +78,11 @@ impl Regions {
                 _ => None,
             });
             let keys: Vec<u32> = keys.collect();
-            let region = Region::new(entry.process, object, args, given);
+            let region = Region::new((at, entry.process), object, args, given);
             self.by_key.extend(keys.iter().map(|&key| (key, region)));
             let known = self.registered.entry((entry.process, object));
             known.and_modify(|keys| *keys = None).or_insert(Some(keys));
-            return None;
+            return Some(region);
         }
         if !["ibv_dereg_mr", "ibv_dealloc_mw"].contains(&name.as_str()) {
             return None;
@@ -92,7 +91,9 @@ impl Regions {
         let keys = self.registered.remove(&(entry.process, object)).flatten()?;
         let mut gone = None;
         for key in keys {
-            if let Some(region) = self.by_key.get_mut(&key) {
+            let region = self.by_key.get_mut(&key);
+            // Its key may be another one's already.
+            if let Some(region) = region.filter(|region| region.object == object) {
                 region.gone = Some(entry.t);
                 gone = Some(*region);
             }
@@ -103,6 +104,19 @@ impl Regions {
     /// The region or window that has a key, or had it last.
     pub fn of_key(&self, key: u32) -> Option<&Region> {
         self.by_key.get(&key)
+    }
+
+    /// Registrations of the regions that a request of a process names, each once: its own, and the peer's.
+    pub(super) fn registrations(
+        &self,
+        process: u32,
+        sges: &[Sge],
+        rkey: Option<u32>,
+    ) -> BTreeSet<usize> {
+        let own = sges.iter().filter_map(|sge| self.of_key(sge.lkey));
+        let own = own.filter(|region| region.process == process);
+        let all = own.chain(rkey.and_then(|rkey| self.of_key(rkey)));
+        all.filter(|region| region.gone.is_none()).map(|region| region.at).collect()
     }
 
     /// Those of a process that are registered.

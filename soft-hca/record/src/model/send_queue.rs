@@ -34,12 +34,14 @@ pub struct Send {
     pub target: Option<Range>,
     /// Whether it takes a receive of the peer's.
     pub takes_receive: bool,
+    /// The entry of its post, by its number in the record.
+    pub at: Option<usize>,
 }
 
 impl Send {
-    /// One that was posted to a queue pair that signals all, or not.
+    /// One that was posted by an entry of this number and time to a queue pair that signals all, or not.
     pub(super) fn new(
-        t: u64,
+        (at, t): (usize, u64),
         posted: &SendPosted,
         signals_all: bool,
         source: Option<Arc<Place>>,
@@ -57,8 +59,18 @@ impl Send {
             is_read: opcode == WrOpcode::RDMA_READ || opcode.fetches(),
             target: target.map(|at| (at.address, at.address.saturating_add(length))),
             takes_receive: opcode.takes_receive(),
+            at: Some(at),
         }
     }
+}
+
+/// A request whose execution is on record before its posting.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    wr_id: u64,
+    /// The number of the execution's entry.
+    at: usize,
+    is_completed: bool,
 }
 
 /// The send queue of a queue pair. Requests are executed in their order; a slot is free again when a completion
@@ -68,10 +80,11 @@ pub struct SendQueue {
     requests: VecDeque<Send>,
     /// How many of the oldest were executed, or flushed.
     executed: usize,
+    /// How many of the oldest have a completion, or one behind them has.
+    completed: usize,
     /// How many of the oldest were posted before a message came that was polled since.
     answered: usize,
-    /// Names of requests whose execution is on record before their posting.
-    early: Vec<u64>,
+    early: Vec<Early>,
     /// The name of the request that has failed, until its completion comes.
     pub(super) failed: Option<u64>,
     /// Requests that were ever posted.
@@ -91,26 +104,29 @@ impl SendQueue {
         Self { requests: pending.into_iter().collect(), unsignaled, ..Self::default() }
     }
 
-    pub(super) fn posts(&mut self, send: Send) {
+    /// Gives the entry of the request's execution, if that was before.
+    pub(super) fn posts(&mut self, send: Send) -> Option<usize> {
         (self.posted, self.last_posted) = (self.posted + 1, send.t.unwrap_or_default());
         self.messages += u64::from(send.takes_receive);
-        let early = self.early.iter().position(|early| *early == send.wr_id);
+        let early = self.early.iter().position(|early| early.wr_id == send.wr_id);
+        let early = early.map(|at| self.early.swap_remove(at));
         let is_signaled = send.is_signaled;
         self.requests.push_back(send);
-        if let Some(at) = early {
-            self.early.swap_remove(at);
+        if let Some(early) = early {
             self.executed = self.requests.len();
+            self.completed = if early.is_completed { self.executed } else { self.completed };
             self.unsignaled += u64::from(!is_signaled);
         }
         if self.requests.len() > MOST {
             self.take_oldest(1);
         }
+        early.map(|early| early.at)
     }
 
-    /// A request was executed. Those before it were flushed, if they were not executed.
-    pub(super) fn executes(&mut self, wr_id: u64) -> Option<&Send> {
+    /// A request was executed, by the entry of this number. Those before it were flushed, if they were not executed.
+    pub(super) fn executes(&mut self, wr_id: u64, number: usize) -> Option<&Send> {
         let Some(at) = self.pending().position(|send| send.wr_id == wr_id) else {
-            self.early.push(wr_id);
+            self.early.push(Early { wr_id, at: number, is_completed: false });
             return None;
         };
         self.executed += at + 1;
@@ -123,7 +139,24 @@ impl SendQueue {
     pub(super) fn flushes(&mut self, wr_id: u64) -> Option<&Send> {
         let at = self.pending().position(|send| send.wr_id == wr_id)?;
         self.executed += at + 1;
+        self.completed = self.executed;
         self.last_executed()
+    }
+
+    /// A request that was executed has a completion: the entry that it is known by. Requests of a list may have one
+    /// name, of which one that is signaled has the completion; of a queue that has failed the last has it.
+    pub(super) fn completes(&mut self, wr_id: u64) -> Option<usize> {
+        let is_it = |at: &usize| self.requests[*at].wr_id == wr_id;
+        let mut same = (self.completed..self.executed).filter(is_it);
+        let signaled = same.clone().find(|at| self.requests[*at].is_signaled);
+        let Some(at) = signaled.or_else(|| same.next_back()) else {
+            let is_it = |early: &&mut Early| early.wr_id == wr_id && !early.is_completed;
+            let early = self.early.iter_mut().rfind(is_it)?;
+            early.is_completed = true;
+            return Some(early.at);
+        };
+        self.completed = at + 1;
+        self.requests[at].at
     }
 
     /// The completion of a request was polled: its slot, and those before it, are free.
@@ -145,13 +178,14 @@ impl SendQueue {
 
     fn take_oldest(&mut self, count: usize) -> Vec<Send> {
         self.executed = self.executed.saturating_sub(count);
+        self.completed = self.completed.saturating_sub(count);
         self.answered = self.answered.saturating_sub(count);
         self.requests.drain(..count).collect()
     }
 
     /// Takes all requests whose slots are not free.
     pub(super) fn take(&mut self) -> VecDeque<Send> {
-        (self.executed, self.answered) = (0, 0);
+        (self.executed, self.completed, self.answered) = (0, 0, 0);
         mem::take(&mut self.requests)
     }
 

@@ -57,15 +57,6 @@ pub struct Threads {
     seen: BTreeSet<Thread>,
 }
 
-/// The function of rdma-core that waits at a channel.
-pub fn function(on: Channel) -> &'static str {
-    match on {
-        Channel::Completion => "ibv_get_cq_event",
-        Channel::Connection => "rdma_get_cm_event",
-        Channel::Async => "ibv_get_async_event",
-    }
-}
-
 impl Doing {
     /// In words that follow the process's name.
     pub fn text(&self) -> String {
@@ -80,7 +71,7 @@ impl Doing {
     /// The same without what only the program itself knows, such as its descriptors.
     pub fn brief(&self) -> String {
         match self {
-            Self::Waits { on, .. } => format!("waits in {}", function(*on)),
+            Self::Waits { on, .. } => format!("waits in {}", on.function()),
             Self::Polls { cq, .. } => format!("polls cq {cq} in vain"),
             Self::Destroys { call, .. } => format!("waits in {call}"),
         }

@@ -3,7 +3,7 @@
 //!
 //! A process has a track for each of its threads, and one for what others do in its name: the
 //! sender's thread that takes its receive, and the daemon. Calls and waits are slices, all else is
-//! a moment, with all members of the entry as its arguments. Arrows (flows) lead from a work
+//! a moment, with all fields of the entry as its arguments. Arrows (flows) lead from a work
 //! request to its execution, from the receive that it met as well, and to both completions.
 
 mod annotation;
@@ -13,16 +13,16 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use prost::Message;
-use soft_hca_verbs::WcStatus;
-
-use crate::entry::{Channel, Direction, Entry, Header, Role, What};
+use crate::description::Description;
+use crate::entry::{Entry, Header, What};
 use crate::requests::{Request, requests};
+use crate::text::short_name;
 use message::{
     CLOCK_BOOTTIME, CLOCK_REALTIME, Clock, ClockSnapshot, Data, DebugAnnotation, ProcessDescriptor,
     SEQ_INCREMENTAL_STATE_CLEARED, ThreadDescriptor, Trace, TracePacket, TrackDescriptor,
     TrackEvent, Type,
 };
+use prost::Message;
 
 /// There is one writer, so there is one sequence; 0 would be none.
 const SEQUENCE: u32 = 1;
@@ -103,7 +103,8 @@ fn flows(entries: &[Entry]) -> HashMap<usize, Vec<u64>> {
     let mut flows = HashMap::<usize, Vec<u64>>::new();
     let mut last = 0;
     for request in requests(entries) {
-        let Request { posted, stalled, executed, receive, received, completion } = request;
+        let stalled = request.stalled();
+        let Request { posted, executed, receive, received, completion, .. } = request;
         // From what has come last before a completion; a receive's may come before the execution,
         // and what has failed before its turn has none.
         let before = |to: Option<usize>| {
@@ -138,43 +139,9 @@ struct Events {
 
 impl Events {
     fn add(&mut self, entry: &Entry, flows: &[u64]) {
-        let (category, name) = match &entry.what {
-            What::ProcessBegan { .. } => ("process", "process began".into()),
-            What::ProcessEnded { .. } => {
-                self.nobody_waits(entry.t, Some(entry.process));
-                ("process", "process ended".into())
-            }
-            What::Call(call) => ("call", call.name.clone()),
-            What::ConnectionEvent(event) => ("connection", event.event.to_string()),
-            What::AsyncEvent { event, .. } => ("async", event.to_string()),
-            What::SendPosted(posted) => ("work request", format!("post {}", posted.opcode)),
-            What::ReceivePosted(_) => ("work request", "post receive".into()),
-            What::Stalled { .. } => ("work request", "stalled".into()),
-            What::Executed(executed) if executed.status == WcStatus::SUCCESS => {
-                ("work request", format!("execute {}", executed.opcode))
-            }
-            What::Executed(executed) => {
-                ("work request", format!("execute {}: {}", executed.opcode, executed.status))
-            }
-            What::Completion(completion) if completion.status == WcStatus::SUCCESS => {
-                ("completion", completion.opcode.to_string())
-            }
-            What::Completion(completion) => ("completion", completion.status.to_string()),
-            What::Polled(polled) => match polled.found {
-                0 => ("poll", format!("{} in vain", polled.function())),
-                _ => ("poll", polled.function().into()),
-            },
-            What::Wait { on, .. } => ("wait", waits_in(*on).into()),
-            What::Woken { .. } => ("wait", "woken".into()),
-            What::Packet(packet) => {
-                let way = match packet.direction {
-                    Direction::Sent => "send",
-                    Direction::Received => "receive",
-                };
-                ("packet", format!("{way} {}", packet.opcode))
-            }
-            What::Dropped { entries } => ("dropped", format!("{entries} entries are missing")),
-        };
+        if let What::ProcessEnded { .. } = entry.what {
+            self.nobody_waits(entry.t, Some(entry.process));
+        }
         let track = match (&entry.what, entry.thread) {
             (What::Packet(_), _) => Track::Link(entry.process),
             (_, Some(thread)) => Track::Thread(entry.process, thread),
@@ -183,12 +150,13 @@ impl Events {
         if self.destroying.remove(&track) {
             self.end(entry.t, END, track, Vec::new());
         }
+        let said = Description::of(entry);
         let event = TrackEvent {
-            debug_annotations: annotation::of(entry),
+            debug_annotations: annotation::of(entry, &said),
             r#type: Some(Type::Instant.into()),
             track_uuid: None,
-            categories: vec![category.into()],
-            name: Some(name),
+            categories: vec![said.category.into()],
+            name: Some(said.title.into_owned()),
             flow_ids: flows.to_vec(),
         };
         match &entry.what {
@@ -266,15 +234,6 @@ impl Events {
     }
 }
 
-/// The call in which a thread waits.
-fn waits_in(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Completion => "ibv_get_cq_event",
-        Channel::Connection => "rdma_get_cm_event",
-        Channel::Async => "ibv_get_async_event",
-    }
-}
-
 impl Track {
     fn process(self) -> u32 {
         match self {
@@ -298,14 +257,10 @@ impl Tracks {
             // Containers number their processes by themselves.
             let pid = if pids.contains(pid) { NO_PID | entry.process } else { *pid };
             pids.push(pid);
-            let program = match (role, command.first()) {
-                (Role::Program, Some(program)) => program.rsplit('/').next().unwrap_or(program),
-                (Role::Program, None) => "program",
-                (Role::Daemon, _) => "daemon of soft-hca",
-            };
+            let program = short_name(*role, command);
             let name = match host {
                 Some(host) => format!("{program} on {host}"),
-                None => program.into(),
+                None => program,
             };
             processes.insert(entry.process, (pid, name, command.clone()));
         }

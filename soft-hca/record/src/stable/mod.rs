@@ -12,14 +12,18 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use soft_hca_verbs::{CmEvent, QpState, WcStatus};
+use soft_hca_verbs::{CmEvent, QpState};
 
-use crate::arguments::{value, word};
-use crate::entry::{Call, Completion, Entry, Outcome, ReceiveQueue, What};
-use crate::text::{Style, describe, short_name};
+use crate::arguments::{cm_id, value, word};
+use crate::description::{Description, Place};
+use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
+use crate::model::Region;
+use crate::requests::{Matching, Request};
+use crate::text::short_name;
 use crate::value::{Name, Named, Value};
+use crate::words::Names;
 use crate::{Header, entry};
 use names::Given;
 
@@ -49,12 +53,8 @@ struct Process {
     queues: Vec<ReceiveQueue>,
     /// Queue pairs whose receives are in a shared queue.
     sharing: HashSet<u32>,
-    /// Sends that are posted and not executed.
-    posted: HashMap<u32, VecDeque<u64>>,
-    /// Sends that were executed and have no completion, with the place of their items.
-    executed: HashMap<u32, Vec<(u64, usize)>>,
-    /// Places of the items of receives that have no completion.
-    receives: HashMap<u32, VecDeque<usize>>,
+    /// The parts and places of the items that entries begin.
+    places: HashMap<usize, (Part, usize)>,
     parts: BTreeMap<Part, Vec<Item>>,
 }
 
@@ -74,9 +74,9 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
         let What::Call(call) = &entry.what else { continue };
         let thread = (entry.process, entry.thread);
         if call.name == "rdma_disconnect" {
-            if let Some(Value::Name(Name::CmId(id))) = value(&call.args, "id") {
-                ends.insert(index, *id);
-                ends.extend(last.remove(&thread).map(|modified| (modified, *id)));
+            if let Some(id) = cm_id(&call.args, "id") {
+                ends.insert(index, id);
+                ends.extend(last.remove(&thread).map(|modified| (modified, id)));
             }
         }
         let state = word(&call.args, "qp_state");
@@ -89,6 +89,30 @@ fn disconnecting(entries: &[Entry]) -> HashMap<usize, u32> {
     ends
 }
 
+/// The request that a completion is of.
+#[derive(Debug)]
+struct Completes {
+    is_receive: bool,
+    /// The entry that it belongs behind: the execution of a send, or a receive in a queue pair's own queue.
+    behind: Option<usize>,
+}
+
+/// The requests of a record's completions, by the indices of these.
+fn completions(entries: &[Entry], requests: Vec<Request>) -> HashMap<usize, Completes> {
+    let is_own = |at: &usize| match &entries[*at].what {
+        What::ReceivePosted(posted) => matches!(posted.queue, ReceiveQueue::Qp(_)),
+        _ => false,
+    };
+    let mut all = HashMap::new();
+    for Request { executed, completion, receive, received, .. } in requests {
+        let of_send = Completes { is_receive: false, behind: executed };
+        let of_receive = Completes { is_receive: true, behind: receive.filter(is_own) };
+        all.extend(completion.map(|at| (at, of_send)));
+        all.extend(received.map(|at| (at, of_receive)));
+    }
+    all
+}
+
 impl Process {
     fn items(&mut self, part: Part) -> &mut Vec<Item> {
         self.parts.entry(part).or_default()
@@ -98,14 +122,15 @@ impl Process {
         Part::Queue(place(&mut self.queues, queue), is_receive)
     }
 
-    /// Adds a thing of its own; its place in its part.
-    fn put(&mut self, part: Part, index: usize) -> usize {
+    /// Adds a thing of its own.
+    fn put(&mut self, part: Part, index: usize) {
         let items = self.items(part);
         items.push(vec![index]);
-        items.len() - 1
+        let at = items.len() - 1;
+        self.places.insert(index, (part, at));
     }
 
-    fn add(&mut self, index: usize, entry: &Entry, end: Option<u32>) {
+    fn add(&mut self, index: usize, entry: &Entry, end: Option<u32>, of: Option<&Completes>) {
         let thread = entry.thread.unwrap_or(0);
         match &entry.what {
             What::Call(call) => {
@@ -128,31 +153,28 @@ impl Process {
                 };
                 self.put(part, index);
             }
-            What::AsyncEvent { .. } => {
-                self.put(Part::Async, index);
-            }
-            What::SendPosted(posted) => {
-                self.posted.entry(posted.qp).or_default().push_back(posted.wr_id);
+            What::AsyncEvent { .. } => self.put(Part::Async, index),
+            What::SendPosted(_) => {
                 let part = Part::Thread(place(&mut self.threads, thread));
                 self.put(part, index);
             }
             What::ReceivePosted(posted) => {
                 let part = self.queue(posted.queue, true);
-                let at = self.put(part, index);
-                if let ReceiveQueue::Qp(qp) = posted.queue {
-                    self.receives.entry(qp).or_default().push_back(at);
-                }
+                self.put(part, index);
             }
             What::Executed(executed) => {
-                let posted = self.posted.entry(executed.qp).or_default();
-                if let Some(at) = posted.iter().position(|wr_id| *wr_id == executed.wr_id) {
-                    posted.remove(at);
-                }
                 let part = self.queue(ReceiveQueue::Qp(executed.qp), false);
-                let at = self.put(part, index);
-                self.executed.entry(executed.qp).or_default().push((executed.wr_id, at));
+                self.put(part, index);
             }
-            What::Completion(completion) => self.completion(index, completion),
+            What::Completion(completion) => {
+                let is_receive = of.is_some_and(|of| of.is_receive);
+                let part = self.queue(ReceiveQueue::Qp(completion.qp), is_receive);
+                let behind = of.and_then(|of| self.places.get(&of.behind?)).copied();
+                match behind {
+                    Some((part, at)) => self.items(part)[at].push(index),
+                    None => self.put(part, index),
+                }
+            }
             _ => {}
         }
     }
@@ -175,43 +197,6 @@ impl Process {
                     }
                 }
                 _ => {}
-            }
-        }
-    }
-
-    /// The item of the send that has this completion, or `None` if it is a receive's. Where there
-    /// is no item yet, as for a send that was flushed, that is `Some(None)`.
-    fn send_of(&mut self, completion: &Completion) -> Option<Option<usize>> {
-        let Completion { qp, wr_id, .. } = *completion;
-        let has_opcode = completion.status == WcStatus::SUCCESS;
-        if has_opcode && completion.opcode.is_receive() {
-            return None;
-        }
-        let executed = self.executed.entry(qp).or_default();
-        // Those before it are not signaled.
-        if let Some(at) = executed.iter().rposition(|(executed, _)| *executed == wr_id) {
-            return executed.drain(..=at).next_back().map(|(_, item)| Some(item));
-        }
-        let posted = self.posted.entry(qp).or_default();
-        if posted.front() == Some(&wr_id) {
-            posted.pop_front();
-            return Some(None);
-        }
-        let has_receives = self.receives.get(&qp).is_some_and(|open| !open.is_empty());
-        (has_opcode || !has_receives && !self.sharing.contains(&qp)).then_some(None)
-    }
-
-    fn completion(&mut self, index: usize, completion: &Completion) {
-        let qp = completion.qp;
-        let (is_receive, item) = match self.send_of(completion) {
-            Some(item) => (false, item),
-            None => (true, self.receives.get_mut(&qp).and_then(VecDeque::pop_front)),
-        };
-        let part = self.queue(ReceiveQueue::Qp(qp), is_receive);
-        match item {
-            Some(item) => self.items(part)[item].push(index),
-            None => {
-                self.put(part, index);
             }
         }
     }
@@ -240,6 +225,11 @@ fn value_is_there(values: &[Named], wanted: &str) -> bool {
 
 /// All entries of a record.
 pub fn text(header: &Header, entries: &[Entry]) -> String {
+    let mut matching = Matching::default();
+    let regions = entries.iter().filter_map(|entry| matching.add(entry).region);
+    let is_new = |region: &Region| matches!(region.object, Name::Mr(_)) && region.gone.is_none();
+    let regions = regions.filter(is_new).collect();
+    let completions = completions(entries, matching.requests());
     let ends = disconnecting(entries);
     let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -248,7 +238,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
             process.label = short_name(*role, command);
             process.command.clone_from(command);
         }
-        process.add(index, entry, ends.get(&index).copied());
+        process.add(index, entry, ends.get(&index).copied(), completions.get(&index));
     }
     for process in processes.values_mut() {
         for (_, items) in process.parts.iter_mut().filter(|(part, _)| matches!(part, Part::End(_)))
@@ -264,11 +254,10 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
         .enumerate()
         .map(|(index, (number, process))| (**number, format!("{}[{}]", process.label, index + 1)))
         .collect();
-    let who = |process: u32| labels.get(&process).cloned().unwrap_or_default();
-    let mut given = Given::new(header, entries);
+    let mut given = Given::new(header, entries, labels, regions);
     let mut out = String::new();
     for (number, process) in order {
-        out += &format!("{}: {}\n", who(*number), given.command(&process.command));
+        out += &format!("{}: {}\n", given.process(*number), given.command(&process.command));
         for (part, items) in &process.parts {
             given.begin(items[0][0], None);
             out += &heading(*number, process, *part, &mut given);
@@ -276,12 +265,16 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
             for item in items {
                 let mut lines = String::new();
                 for (position, index) in item.iter().enumerate() {
-                    let what = &entries[*index].what;
+                    let entry = &entries[*index];
                     let is_receive = matches!(part, Part::Queue(_, true));
-                    given.begin(*index, Process::hidden(&processes, *number, what, is_receive));
-                    let line = describe(*number, what, &mut given, Style::Stable, who);
+                    given.begin(
+                        *index,
+                        Process::hidden(&processes, *number, &entry.what, is_receive),
+                    );
                     lines += if position == 0 { "    " } else { "\n      " };
-                    lines += &line;
+                    let is_same_in_every_run = |place| place != Place::Aside;
+                    lines +=
+                        &Description::of(entry).sentence(*number, &mut given, is_same_in_every_run);
                 }
                 match folded.last_mut() {
                     Some((last, count)) if *last == lines => *count += 1,
@@ -299,7 +292,6 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
 
 /// The line above a part.
 fn heading(number: u32, process: &Process, part: Part, given: &mut Given) -> String {
-    use crate::text::Names;
     match part {
         Part::Thread(_) if process.threads.len() < 2 => String::new(),
         Part::Thread(index) => format!("  thread {}\n", index + 1),

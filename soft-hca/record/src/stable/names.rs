@@ -3,41 +3,36 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
+use soft_hca_verbs::Cause;
+
 use crate::Header;
-use crate::arguments::value;
+use crate::arguments::text;
+use crate::cause::check;
+use crate::description::GROUP;
 use crate::entry::{Call, Entry, Outcome, What};
-use crate::text::Names;
+use crate::model::Region;
 use crate::value::{Name, Named, Value};
+use crate::words::Names;
 
 /// Numbers below this are a program's own choice, and the same in every run.
 const SMALL: u64 = 1 << 16;
 /// The first port that Linux takes where a program leaves it the choice.
 const FIRST_CHOSEN_PORT: u16 = 32768;
-/// The number of a multicast group's queue pair.
-const GROUP: u32 = 0xff_ffff;
 
 /// A number, and the process that it belongs to if it is not the whole fabric's.
 type Key = (Option<u32>, Name);
-
-/// A region of a process.
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    process: u32,
-    start: u64,
-    length: u64,
-    mr: Name,
-    /// Index of the entry that has registered it.
-    from: usize,
-}
 
 /// Names that were given, and what has to be known to give them.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     /// By the number and how often it was given to an object before.
     names: HashMap<(Key, usize), String>,
+    /// Those of processes.
+    processes: HashMap<u32, String>,
     counts: HashMap<&'static str, u32>,
     /// Indices of the entries by which a number became an object's: numbers are used again.
     births: HashMap<Key, BTreeSet<usize>>,
+    /// All that were registered, in their order.
     regions: Vec<Region>,
     /// The device's GIDs, and their names.
     gids: Vec<String>,
@@ -57,8 +52,14 @@ fn key(process: u32, name: Name) -> Key {
 }
 
 impl Given {
-    pub(super) fn new(header: &Header, entries: &[Entry]) -> Self {
-        let mut given = Self { gids: header.gids.clone(), ..Self::default() };
+    pub(super) fn new(
+        header: &Header,
+        entries: &[Entry],
+        processes: HashMap<u32, String>,
+        regions: Vec<Region>,
+    ) -> Self {
+        let gids = header.gids.clone();
+        let mut given = Self { processes, regions, gids, ..Self::default() };
         for (index, entry) in entries.iter().enumerate() {
             match &entry.what {
                 What::Call(call) => given.learn(index, entry.process, call),
@@ -82,24 +83,9 @@ impl Given {
                 self.is_born(index, process, *name);
             }
         }
-        match call.name.as_str() {
-            "ibv_reg_mr" => {
-                if let (
-                    Some(Value::Name(Name::Address(start))),
-                    Some(Value::Number(length)),
-                    Some(Value::Name(mr)),
-                ) = (value(&call.args, "addr"), value(&call.args, "length"), value(values, "mr"))
-                {
-                    let (start, length, mr) = (*start, *length as u64, *mr);
-                    self.regions.push(Region { process, start, length, mr, from: index });
-                }
-            }
-            "rdma_bind_addr" => {
-                if let Some(Value::Text(address)) = value(&call.args, "addr") {
-                    self.has_chosen_ports |= port(address) == Some(0);
-                }
-            }
-            _ => {}
+        if call.name == "rdma_bind_addr" {
+            let chosen = text(&call.args, "addr").and_then(port) == Some(0);
+            self.has_chosen_ports |= chosen;
         }
     }
 
@@ -110,12 +96,13 @@ impl Given {
 
     /// The place of an address in a region.
     fn place(&mut self, process: u32, address: u64) -> Option<String> {
-        let Region { start, mr, .. } = *self.regions.iter().rev().find(|region| {
+        let is_in = |region: &&Region| {
+            let (start, end) = region.range;
             region.process == process
-                && region.from < self.at
-                && address >= region.start
-                && address - region.start < region.length.max(1)
-        })?;
+                && region.at < self.at
+                && (start..end.max(start + 1)).contains(&address)
+        };
+        let Region { object: mr, range: (start, _), .. } = *self.regions.iter().rfind(is_in)?;
         let name = self.name(process, mr);
         Some(match address - start {
             0 => format!("{name}:"),
@@ -194,6 +181,10 @@ impl Names for Given {
         self.counted(name.kind(), key(process, name))
     }
 
+    fn process(&self, process: u32) -> String {
+        self.processes.get(&process).cloned().unwrap_or_default()
+    }
+
     fn text(&mut self, text: &str) -> String {
         match self.gids.iter().position(|gid| gid == text) {
             Some(index) => self.own_gid(index),
@@ -211,5 +202,9 @@ impl Names for Given {
         let name = Name::Qp(imm);
         let is_known = self.births.contains_key(&key(0, name));
         if is_known { self.name(0, name) } else { format!("{imm:#x}") }
+    }
+
+    fn cause(&self, cause: &Cause) -> String {
+        check(cause).into()
     }
 }

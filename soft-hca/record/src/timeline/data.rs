@@ -9,6 +9,7 @@ use super::references;
 use super::source::Sources;
 use super::svg;
 use crate::correlation::{Correlation, queue_pairs};
+use crate::description::Description;
 use crate::entry::What;
 use crate::words;
 
@@ -35,7 +36,7 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
         texts.extend(to_read.map(|at| (at.to_string(), json!(sources.references.texts(at)))));
         let value = json!([
             svg::time_and_unit(correlation, entry.t),
-            words::kind(entry),
+            Description::of(entry).kind,
             correlation.label(at).name,
             correlation.participants[correlation.participant[at]].title,
             members(correlation, at),
@@ -90,7 +91,7 @@ fn members(correlation: &Correlation<'_>, at: usize) -> Vec<[String; 2]> {
     if let Some(beneath) = correlation.beneath.get(&at) {
         members.push(("commands".into(), commands(correlation, beneath)));
     }
-    members.extend(correlation.reason(at).map(|why| ("because".into(), why)));
+    members.extend(correlation.reason(at).map(|why| ("reason".into(), why)));
     members.into_iter().map(|(name, value)| [name, value]).collect()
 }
 
@@ -165,17 +166,9 @@ fn names(correlation: &Correlation<'_>) -> Vec<String> {
 
 /// Queue pairs, each with whose it is.
 fn own_queue_pairs(correlation: &Correlation<'_>) -> Vec<Value> {
-    let mut all = BTreeSet::new();
-    for (entry, participant) in correlation.entries.iter().zip(&correlation.participant) {
-        let qp = match &entry.what {
-            What::Call(call) => queue_pairs::created(call),
-            What::SendPosted(send) => Some(send.qp),
-            What::Executed(executed) => Some(executed.qp),
-            What::Completion(done) => Some(done.qp),
-            _ => None,
-        };
-        all.extend(qp.map(|qp| (*participant, qp)));
-    }
+    let own = correlation.run.qps.iter();
+    let own = own.filter_map(|(number, qp)| Some((correlation.of_process(qp.process)?, *number)));
+    let all: BTreeSet<(usize, u32)> = own.collect();
     let names = names(correlation);
     all.into_iter().map(|(participant, qp)| json!([qp, names[participant]])).collect()
 }
@@ -198,11 +191,8 @@ fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
-    let at = correlation.entries.iter().position(|entry| entry.process == process);
-    match at {
-        Some(at) => {
-            format!("{}, in its name", correlation.participants[correlation.participant[at]].title)
-        }
+    match correlation.of_process(process) {
+        Some(by) => format!("{}, in its name", correlation.participants[by].title),
         None => format!("process {process}, in its name"),
     }
 }

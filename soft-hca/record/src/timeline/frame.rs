@@ -305,20 +305,8 @@ pub(super) fn reaches_memory(
     transfer: &crate::correlation::Transfer,
 ) -> bool {
     let is_remote = |opcode: WrOpcode| opcode == WrOpcode::RDMA_READ || opcode.writes();
-    transfer.arrivals.is_empty() && opcode(correlation, transfer).is_some_and(is_remote)
-}
-
-/// The opcode of a work request.
-pub(super) fn opcode(
-    correlation: &Correlation<'_>,
-    transfer: &crate::correlation::Transfer,
-) -> Option<WrOpcode> {
-    let at = transfer.posted.or(transfer.executed)?;
-    match &correlation.entries[at].what {
-        What::SendPosted(send) => Some(send.opcode),
-        What::Executed(executed) => Some(executed.opcode),
-        _ => None,
-    }
+    let operation = correlation.operation(transfer);
+    transfer.arrivals.is_empty() && operation.is_some_and(|(opcode, _)| is_remote(opcode))
 }
 
 #[cfg(test)]

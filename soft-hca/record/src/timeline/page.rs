@@ -275,7 +275,7 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     }
     let mut kinds: Vec<(WrOpcode, u64)> = Vec::new();
     for transfer in &correlation.transfers {
-        let Some(opcode) = super::frame::opcode(correlation, transfer) else { continue };
+        let Some((opcode, _)) = correlation.operation(transfer) else { continue };
         match kinds.iter_mut().find(|(known, _)| *known == opcode) {
             Some((_, count)) => *count += 1,
             None => kinds.push((opcode, 1)),

@@ -13,7 +13,7 @@ use crate::check::rule::{Advice, Rule};
 use crate::entry::{Channel, Entry, What};
 use crate::model::{CompletionQueue, Run};
 use crate::place::Place;
-use crate::text::duration;
+use crate::time::duration;
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "a completion that came before ibv_req_notify_cq gives no event, so that the thread may sleep for \

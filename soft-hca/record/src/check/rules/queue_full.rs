@@ -3,7 +3,7 @@
 use super::unsignaled_run::unsignaled;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
-use crate::entry::{ReceiveQueue, What};
+use crate::entry::What;
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "providers round a queue's size up, each in its own way: with the size that was asked for, posting \
@@ -28,17 +28,11 @@ impl Lookout for QueueFull {
                 }
             }
             What::ReceivePosted(posted) => {
-                let known = match posted.queue {
-                    ReceiveQueue::Qp(qp) => scene
-                        .run
-                        .live_qp(qp)
-                        .map(|qp| (qp.receives.requests().len(), qp.requested.recv_wr)),
-                    ReceiveQueue::Srq(srq) => {
-                        scene.run.srq(srq).map(|srq| (srq.receives.requests().len(), srq.max_wr))
-                    }
+                let Some((receives, requested)) = scene.run.receives_in(posted.queue) else {
+                    return;
                 };
-                let Some((count, most)) = known else { return };
-                if count as u64 > most {
+                let (count, most) = (receives.requests().len() as u64, requested.recv_wr);
+                if count > most {
                     let what = format!(
                         "{count} receives that no message has taken, {most} were asked for"
                     );

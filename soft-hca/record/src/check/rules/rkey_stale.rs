@@ -15,7 +15,8 @@ pub(in crate::check) struct RkeyStale;
 
 impl Lookout for RkeyStale {
     fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
-        let Some(region) = &scene.effect.deregistered else { return };
+        let gone = scene.effect.region.filter(|region| region.gone.is_some());
+        let Some(region) = gone else { return };
         let Some(key) = region.lkey else { return };
         let uses = |sges: &[Sge]| sges.iter().any(|sge| sge.lkey == key);
         let own = scene.run.live_qps();

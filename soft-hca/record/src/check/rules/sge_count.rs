@@ -2,7 +2,7 @@
 
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
-use crate::entry::{ReceiveQueue, What};
+use crate::entry::What;
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "a work request with more elements than max_send_sge or max_recv_sge says gives EINVAL or ENOMEM \
@@ -25,12 +25,9 @@ impl Lookout for SgeCount {
                 }
             }
             What::ReceivePosted(posted) => {
-                let most = match posted.queue {
-                    ReceiveQueue::Qp(qp) => scene.run.live_qp(qp).map(|qp| qp.requested.recv_sge),
-                    ReceiveQueue::Srq(srq) => scene.run.srq(srq).map(|srq| srq.max_sge),
-                };
-                let count = posted.sges.len() as u64;
-                if let Some(most) = most.filter(|most| count > *most) {
+                let Some((_, requested)) = scene.run.receives_in(posted.queue) else { return };
+                let (count, most) = (posted.sges.len() as u64, requested.recv_sge);
+                if count > most {
                     let what = format!("a receive of {count} elements, {most} were asked for");
                     found.push(scene.finds(Rule::SgeCount, posted.queue.to_string(), what));
                 }

@@ -6,8 +6,8 @@ use super::picture::{Bar, BarKind, Layout, Lifeline};
 use super::rows::Draft;
 use crate::correlation::Correlation;
 use crate::entry::{Entry, Seen, What};
+use crate::severity::Severity;
 use crate::timeline::frame::{Lane, TRACK};
-use crate::words::{self, Severity};
 
 /// Tracks of a lane that are told apart.
 const TRACKS: usize = 32;
@@ -222,7 +222,7 @@ fn outcome(correlation: &Correlation<'_>, span: &Span) -> Severity {
     let transfer = correlation.transfer[span.from].map(|transfer| &correlation.transfers[transfer]);
     let executed = transfer.and_then(|transfer| transfer.executed);
     let end = if span.kind == BarKind::Send { executed } else { span.to };
-    end.map_or(Severity::Well, |end| words::severity(&correlation.entries[end]))
+    end.map_or(Severity::Well, |end| Severity::of(&correlation.entries[end]))
 }
 
 /// Where a participant's lifeline ends, for what never ended before.

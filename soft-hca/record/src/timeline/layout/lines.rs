@@ -8,8 +8,8 @@ use soft_hca_verbs::{WcStatus, WrOpcode};
 use super::picture::{Kind, Layout, Line, LineKind, Place};
 use crate::correlation::{Correlation, Transfer, other_host};
 use crate::entry::{Direction, Packet, What};
-use crate::timeline::frame::{Lane, opcode, reaches_memory};
-use crate::words;
+use crate::severity::Severity;
+use crate::timeline::frame::{Lane, reaches_memory};
 
 /// Pixels by which an arrow goes round.
 const ROUND: f64 = 13.0;
@@ -36,7 +36,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         line.label = Some(packet.opcode.clone());
         line.failed = [pair.from, pair.to]
             .iter()
-            .any(|at| words::severity(&correlation.entries[*at]) == words::Severity::Failure);
+            .any(|at| Severity::of(&correlation.entries[*at]) == Severity::Failure);
     }
     let arrived: HashSet<usize> =
         correlation.packets.iter().flat_map(|pair| [pair.from, pair.to]).collect();
@@ -56,7 +56,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
             };
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
-            line.failed = words::severity(entry) != words::Severity::Well;
+            line.failed = Severity::of(entry) != Severity::Well;
         } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
             let peer =
                 receiver(correlation, packet).filter(|&peer| peer != correlation.participant[at]);
@@ -95,11 +95,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     let What::Executed(executed) = &correlation.entries[at].what else { return };
     let participant = correlation.participant[at];
     let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
-    let label = format!(
-        "{} {}",
-        words::short_opcode(executed.opcode),
-        words::bytes(size(correlation, transfer))
-    );
+    let label = correlation.message(transfer);
     // A datagram may be lost without a word to its sender.
     let failed = executed.status != WcStatus::SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
@@ -131,8 +127,8 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     };
     let kind =
         if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
-    let is_message =
-        kind == LineKind::Memory || opcode(correlation, transfer).is_some_and(WrOpcode::is_send);
+    let is_message = kind == LineKind::Memory
+        || correlation.operation(transfer).is_some_and(|(opcode, _)| opcode.is_send());
     if let Some(peer) = transfer.peer {
         if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
@@ -153,16 +149,6 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
             line.failed = failed;
         }
     }
-}
-
-/// Bytes of a message, even if they were not moved.
-fn size(correlation: &Correlation<'_>, transfer: &Transfer) -> u64 {
-    let of = |at: usize| match &correlation.entries[at].what {
-        What::SendPosted(send) => send.length,
-        What::Executed(executed) => executed.length,
-        _ => 0,
-    };
-    transfer.posted.or(transfer.executed).map_or(0, of)
 }
 
 /// Puts an arrow into the blocks that it crosses, and gives its last piece.

@@ -2,8 +2,8 @@
 
 use crate::correlation::phases::Phase;
 use crate::correlation::rounds::Folded;
+use crate::severity::Severity;
 use crate::timeline::frame::Frame;
-use crate::words::Severity;
 
 /// Pixels of the strip behind a heading and a fold.
 pub(in crate::timeline) const STRIP: f64 = 46.0;

@@ -7,9 +7,9 @@ use soft_hca_verbs::WcStatus;
 use super::picture::{Break, Row, Text};
 use crate::correlation::Correlation;
 use crate::entry::{Seen, What};
+use crate::severity::Severity;
 use crate::timeline::frame::Frame;
 use crate::timeline::text::{fill, fit, mono, sans, wrap};
-use crate::words::{self, Severity};
 
 /// Pixels of a row with one line, of each further line, and to the middle of the first.
 const ROW: f64 = 25.0;
@@ -213,7 +213,7 @@ fn write(correlation: &Correlation<'_>, frame: &Frame, at: usize) -> Text {
         lines[LINES - 1].push('\u{2026}');
     }
     let rest = lines.remove(0);
-    let severity = words::severity(&correlation.entries[at]);
+    let severity = Severity::of(&correlation.entries[at]);
     let reason = label.reason.filter(|_| severity != Severity::Well);
     // A flushed request is the consequence of something that is told elsewhere.
     let flushed = matches!(&correlation.entries[at].what, What::Completion(c) if c.status == WcStatus::WR_FLUSH_ERR);

@@ -7,9 +7,9 @@ use soft_hca_verbs::WcStatus;
 use super::values::{class_of, escape, n, time_and_unit};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
+use crate::severity::Severity;
 use crate::timeline::frame::{Lane, lane};
 use crate::timeline::layout::{Block, FURTHER, LINE, Layout, NAME_SIZE, Row, TAG, Text};
-use crate::words::{self, Severity};
 
 /// Half of a mark.
 const MARK: f64 = 5.0;
@@ -67,7 +67,7 @@ pub(super) fn draw_entry(
     let x = ends(correlation, block, at).unwrap_or(x);
     let y = place.y;
     let (class, mark) = mark(entry, x, y);
-    let severity = class_of(words::severity(entry));
+    let severity = class_of(Severity::of(entry));
     let label = correlation.label(at);
     let spoken = format!(
         "{}, {}: {} {}{}",

@@ -1,7 +1,7 @@
 //! Values as HTML and SVG want them.
 
 use crate::correlation::Correlation;
-use crate::words::Severity;
+use crate::severity::Severity;
 
 /// A text as HTML and SVG want it, in elements and in attributes.
 pub(in crate::timeline) fn escape(text: &str) -> String {

@@ -1,0 +1,100 @@
+//! Entries, folded into the state of a run one after the other.
+
+use soft_hca_verbs::EventType;
+
+use super::{CompletionQueue, Effect, End, Process, QueuePair, Run, Stop, Stopped, source};
+use crate::entry::{Channel, Entry, Packet, Seen, What};
+use crate::text::short_name;
+
+impl Run {
+    /// Takes another entry in.
+    pub fn entry(&mut self, entry: &Entry) -> Effect {
+        let Entry { t, process, .. } = *entry;
+        let at = self.count;
+        (self.last, self.count) = (self.last.max(t), at + 1);
+        self.threads.entry(entry);
+        self.ids.entry(entry);
+        self.hook(entry);
+        let mut effect = Effect { source: source(entry), ..Effect::default() };
+        effect.region = self.regions.entry(at, entry);
+        match &entry.what {
+            What::ProcessBegan { pid, role, command, .. } => {
+                let name = format!("{}[{pid}]", short_name(*role, command));
+                self.processes.insert(process, Process { name, ..Process::default() });
+            }
+            What::ProcessEnded { .. } => effect.stopped = self.process_ended(process, t),
+            What::Call(call) => self.call(at, entry, call, &mut effect),
+            What::SendPosted(posted) => {
+                let rkey = posted.remote.map(|remote| remote.rkey);
+                effect.uses = self.regions.registrations(process, &posted.sges, rkey);
+                effect.joins[0] = self.send_posted(at, entry, posted);
+            }
+            What::ReceivePosted(posted) => {
+                effect.uses = self.regions.registrations(process, &posted.sges, None);
+                effect.shared = self.receive_posted(at, entry, posted);
+            }
+            What::Stalled { qp, wr_id, reason } => {
+                self.stalled(entry, (*qp, *wr_id), reason, &mut effect);
+            }
+            What::Executed(executed) => self.executed(at, entry, executed, &mut effect),
+            What::Completion(completion) => self.completion(at, t, completion, &mut effect),
+            What::Woken { on: Channel::Completion, fd, event: true, .. } => {
+                effect.woken_by = self.woken(process, *fd);
+            }
+            What::Polled(polled) => effect.freed = self.polled(entry, polled),
+            What::Packet(Packet { qp: Some(qp), .. }) => {
+                self.qp_mut(*qp, process).has_packets = true;
+            }
+            What::AsyncEvent { event, place: Some(place), .. } => match *event {
+                EventType::PORT_ERR => drop(self.down.entry(place.clone()).or_insert(t)),
+                EventType::PORT_ACTIVE => drop(self.down.remove(place)),
+                _ => {}
+            },
+            What::Dropped { .. } => self.forget(),
+            What::ConnectionEvent(_)
+            | What::AsyncEvent { .. }
+            | What::Packet(_)
+            | What::Wait { .. }
+            | What::Woken { .. } => {}
+        }
+        effect
+    }
+
+    /// Polls show that a process's calls pass through the hook, and posts by a function of the context, as the hook
+    /// replaces all functions of a context together. So a program that never polls is told from one whose polls are
+    /// not seen.
+    fn hook(&mut self, entry: &Entry) {
+        let called = || entry.place()?.call.as_deref();
+        let is_shown = match &entry.what {
+            What::Polled(_) => true,
+            What::ReceivePosted(posted) => posted.seen == Seen::AtPost,
+            What::SendPosted(_) => called() == Some("ibv_post_send"),
+            _ => false,
+        };
+        if is_shown {
+            self.process_mut(entry.process).is_hooked = true;
+        }
+    }
+
+    fn process_ended(&mut self, process: u32, t: u64) -> Vec<Stopped> {
+        self.process_mut(process).ended = Some(t);
+        let is_its = |(_, qp): &(&u32, &QueuePair)| qp.process == process && qp.is_alive();
+        let own: Vec<u32> = self.qps.iter().filter(is_its).map(|(number, _)| *number).collect();
+        let stopped = own.into_iter().filter_map(|number| {
+            let stopped = self.stops(number, Stop::ProcessEnded);
+            self.qps.get_mut(&number)?.end = Some((End::Process, t));
+            stopped
+        });
+        stopped.collect()
+    }
+
+    /// Entries are missing: what was posted may have been executed.
+    fn forget(&mut self) {
+        self.is_partial = true;
+        let numbers: Vec<u32> = self.qps.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.empty(number));
+        self.srqs.values_mut().for_each(|srq| srq.receives.forget());
+        self.cqs.values_mut().for_each(CompletionQueue::forget);
+        self.processes.values_mut().for_each(|process| process.written.clear());
+    }
+}

@@ -8,6 +8,7 @@ mod command_lines;
 mod compare;
 mod counts;
 mod demo;
+mod errors;
 mod exercises;
 mod faults;
 mod golden_data;

@@ -484,7 +484,10 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> OurResult {
         }
         if !res.mr.is_null() {
             // SAFETY: the region is registered; it is forgotten here.
-            unsafe { ibv_dereg_mr(res.mr) };
+            if unsafe { ibv_dereg_mr(res.mr) } != 0 {
+                // the adapter may go on writing there
+                res.buf.leak();
+            }
             res.mr = ptr::null_mut();
         }
         res.buf = CArray::default();
@@ -681,7 +684,7 @@ fn connect_qp(res: &mut Resources, config: &Config) -> OurResult {
 
 /// Tears everything down that is there, last things first. What something still uses, because that
 /// could not be destroyed, the library keeps, and says so.
-fn resources_destroy(res: Resources) -> OurResult {
+fn resources_destroy(mut res: Resources) -> OurResult {
     let mut rc = Ok(());
     if !res.qp.is_null() {
         // SAFETY: the queue pair is alive, and nobody has it afterwards.
@@ -694,6 +697,8 @@ fn resources_destroy(res: Resources) -> OurResult {
         // SAFETY: the region is registered, and nobody has it afterwards.
         if unsafe { ibv_dereg_mr(res.mr) } != 0 {
             errln!("failed to deregister MR");
+            // the adapter may go on writing there
+            res.buf.leak();
             rc = Err(Reported);
         }
     }

@@ -14,6 +14,7 @@ use common::getopt::{Getopt, LongOption, Switch};
 use common::memory::{CArray, c_text, zeroed};
 use common::number::strtoul;
 use common::print::{Pointer, write_out};
+use common::sync::{self, ExchangeError, Socket};
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
@@ -25,9 +26,6 @@ use rdma_sys::{
     ibv_qp_state, ibv_qp_type, ibv_query_gid, ibv_recv_wr, ibv_reg_mr, ibv_send_flags, ibv_send_wr,
     ibv_sge, ibv_wc, ibv_wc_status, ibv_wr_opcode,
 };
-use socket2::Socket;
-
-use crate::sync::{self, ExchangeError};
 
 /// How long a completion is waited for.
 const MAX_POLL_CQ_TIMEOUT: Duration = Duration::from_millis(2000);

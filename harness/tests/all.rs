@@ -26,6 +26,7 @@ mod pages;
 mod pairs;
 mod records;
 mod scripts;
+mod siblings;
 mod ssh;
 mod suspend;
 mod translations;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use byteorder::{BigEndian, ByteOrder};
+use byteorder::{ByteOrder, NetworkEndian};
 use common::memory::{CArray, Zeroable, zeroed};
 use common::utilities::{Reporting, Usage};
 use rdma_sys::{
@@ -128,18 +128,18 @@ impl OurConnectInfo {
     /// The bytes on the wire.
     pub fn to_private_data(self) -> [u8; Self::LEN] {
         let mut private_data = [0; Self::LEN];
-        BigEndian::write_u64(&mut private_data[..8], self.remote_limit);
-        BigEndian::write_u64(&mut private_data[8..16], self.remote_data_size);
-        BigEndian::write_u64(&mut private_data[16..], self.remote_n_data_buffers);
+        NetworkEndian::write_u64(&mut private_data[..8], self.remote_limit);
+        NetworkEndian::write_u64(&mut private_data[8..16], self.remote_data_size);
+        NetworkEndian::write_u64(&mut private_data[16..], self.remote_n_data_buffers);
         private_data
     }
 
     /// What the bytes on the wire say.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
-            remote_limit: BigEndian::read_u64(&private_data[..8]),
-            remote_data_size: BigEndian::read_u64(&private_data[8..16]),
-            remote_n_data_buffers: BigEndian::read_u64(&private_data[16..]),
+            remote_limit: NetworkEndian::read_u64(&private_data[..8]),
+            remote_data_size: NetworkEndian::read_u64(&private_data[8..16]),
+            remote_n_data_buffers: NetworkEndian::read_u64(&private_data[16..]),
         }
     }
 }
@@ -161,20 +161,20 @@ impl OurBufferInfo {
     /// The message about `len` bytes at `addr` that `rkey` gives access to.
     pub fn new(addr: u64, len: u32, rkey: u32) -> Self {
         let mut info = [0; Self::LEN];
-        BigEndian::write_u64(&mut info[..8], addr);
-        BigEndian::write_u32(&mut info[8..12], len);
-        BigEndian::write_u32(&mut info[12..], rkey);
+        NetworkEndian::write_u64(&mut info[..8], addr);
+        NetworkEndian::write_u32(&mut info[8..12], len);
+        NetworkEndian::write_u32(&mut info[12..], rkey);
         Self(info)
     }
 
     /// Address of the buffer.
     pub fn addr(self) -> u64 {
-        BigEndian::read_u64(&self.0[..8])
+        NetworkEndian::read_u64(&self.0[..8])
     }
 
     /// The key with which the other side gets at it.
     pub fn rkey(self) -> u32 {
-        BigEndian::read_u32(&self.0[12..])
+        NetworkEndian::read_u32(&self.0[12..])
     }
 }
 
@@ -191,13 +191,13 @@ impl OurAckInfo {
     /// The message that acks so many.
     pub fn new(ack_count: u32) -> Self {
         let mut ack_data = [0; OUR_ACK_SIZE];
-        BigEndian::write_u32(&mut ack_data[..4], ack_count);
+        NetworkEndian::write_u32(&mut ack_data[..4], ack_count);
         Self(ack_data)
     }
 
     /// How many the message acks.
     pub fn ack_count(self) -> u32 {
-        BigEndian::read_u32(&self.0[..4])
+        NetworkEndian::read_u32(&self.0[..4])
     }
 }
 
@@ -495,5 +495,30 @@ impl Default for OurControl {
 }
 
 #[cfg(test)]
-#[path = "../unit/prototypes.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn big_endian_on_the_wire() {
+        let info = OurConnectInfo {
+            remote_limit: 0x102,
+            remote_data_size: 0x304,
+            remote_n_data_buffers: 5,
+        };
+        let on_the_wire = info.to_private_data();
+        let expected = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5];
+        assert_eq!(on_the_wire, expected);
+        let read_back = OurConnectInfo::from_private_data(&on_the_wire);
+        assert_eq!(read_back.remote_limit, info.remote_limit);
+        assert_eq!(read_back.remote_data_size, info.remote_data_size);
+        assert_eq!(read_back.remote_n_data_buffers, info.remote_n_data_buffers);
+
+        let info = OurBufferInfo::new(0x708, 0x102, 0x304);
+        assert_eq!(info.0, [0, 0, 0, 0, 0, 0, 7, 8, 0, 0, 1, 2, 0, 0, 3, 4]);
+        assert_eq!((info.addr(), info.rkey()), (0x708, 0x304));
+
+        let ack = OurAckInfo::new(0x708);
+        assert_eq!(ack.0, [0, 0, 7, 8, 0, 0, 0, 0]);
+        assert_eq!(ack.ack_count(), 0x708);
+    }
+}

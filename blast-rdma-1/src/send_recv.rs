@@ -19,9 +19,9 @@ pub fn our_post_send(
     let mut bad_wr = ptr::null_mut();
 
     errno::set(0);
-    // SAFETY: the queue pair is alive; the request, and any that its `next` leads to, points at
-    // elements and registered buffers of `conn`, which outlive it. The library reads requests only
-    // during the call.
+    // SAFETY: the queue pair is alive. The library reads the request, any that its `next` leads to,
+    // and their elements only during the call; they are `conn`'s. The adapter reaches a buffer only
+    // through its region, and `our_unsetup_buffers` frees none whose region is still there.
     let ret = unsafe { ibv_post_send(conn.queue_pair, send_work_request.as_ptr(), &mut bad_wr) };
     if ret != 0 {
         our_report_error(ret, "ibv_post_send", options);

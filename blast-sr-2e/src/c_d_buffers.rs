@@ -38,8 +38,9 @@ fn our_setup_mr(
     Ok(mr)
 }
 
-/// Deregisters memory regions that are registered.
-fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
+/// Deregisters regions of `memory` that are registered. If one cannot be, the adapter may go on writing there: the
+/// memory is then never freed.
+fn our_unsetup_mr<T>(mr: &mut [*mut ibv_mr], memory: &mut CArray<T>, options: &OurOptions) {
     for ptr in mr {
         if !ptr.is_null() {
             errno::set(0);
@@ -47,6 +48,7 @@ fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
             let ret = unsafe { ibv_dereg_mr(*ptr) };
             if ret != 0 {
                 our_report_error(ret, "ibv_dereg_mr", options);
+                memory.leak();
             }
             *ptr = ptr::null_mut();
         }
@@ -238,6 +240,8 @@ fn our_unsetup_user_data(conn: &mut OurControl, options: &OurOptions) {
         let ret = unsafe { ibv_dereg_mr(conn.user_data_mr[i]) };
         if ret != 0 {
             our_report_error(ret, "ibv_dereg_mr user_data_mr", options);
+            // the adapter may go on writing there
+            conn.user_data[i].leak();
         }
         conn.user_data_mr[i] = ptr::null_mut();
         conn.user_data[i] = CArray::default();
@@ -267,7 +271,7 @@ pub fn our_setup_client_buffers(conn: &mut OurControl, options: &OurOptions) -> 
         match our_setup_recv(conn, memory, sge, i as u64, work_request, options) {
             Ok(mr) => conn.recv_ack_mr[i] = mr,
             Err(error) => {
-                our_unsetup_mr(&mut conn.recv_ack_mr[..i], options);
+                our_unsetup_mr(&mut conn.recv_ack_mr[..i], &mut conn.recv_ack, options);
                 our_unsetup_user_data(conn, options);
                 return Err(error);
             }
@@ -303,7 +307,7 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
         match our_setup_send(conn, memory, none, sge, send, i as u64, work_request, options) {
             Ok(mr) => conn.send_ack_mr[i] = mr,
             Err(error) => {
-                our_unsetup_mr(&mut conn.send_ack_mr[..i], options);
+                our_unsetup_mr(&mut conn.send_ack_mr[..i], &mut conn.send_ack, options);
                 our_unsetup_user_data(conn, options);
                 return Err(error);
             }
@@ -317,9 +321,11 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
 
 /// Deregisters and frees all buffers.
 pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
-    our_unsetup_mr(&mut conn.recv_ack_mr, options);
-    our_unsetup_mr(&mut conn.send_ack_mr, options);
-    our_unsetup_mr(&mut conn.user_data_mr[..conn.n_user_data_bufs], options);
+    our_unsetup_mr(&mut conn.recv_ack_mr, &mut conn.recv_ack, options);
+    our_unsetup_mr(&mut conn.send_ack_mr, &mut conn.send_ack, options);
+    for i in 0..conn.n_user_data_bufs {
+        our_unsetup_mr(&mut conn.user_data_mr[i..=i], &mut conn.user_data[i], options);
+    }
 
     for user_data in &mut conn.user_data {
         *user_data = CArray::default();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use byteorder::{BigEndian, ByteOrder};
+use byteorder::{ByteOrder, NetworkEndian};
 use common::memory::{CArray, Zeroable};
 use common::utilities::{Reporting, Usage};
 use rdma_sys::{
@@ -128,18 +128,18 @@ impl OurConnectInfo {
     /// The bytes on the wire.
     pub fn to_private_data(self) -> [u8; Self::LEN] {
         let mut private_data = [0; Self::LEN];
-        BigEndian::write_u64(&mut private_data[..8], self.remote_limit);
-        BigEndian::write_u64(&mut private_data[8..16], self.remote_data_size);
-        BigEndian::write_u64(&mut private_data[16..], self.remote_n_data_buffers);
+        NetworkEndian::write_u64(&mut private_data[..8], self.remote_limit);
+        NetworkEndian::write_u64(&mut private_data[8..16], self.remote_data_size);
+        NetworkEndian::write_u64(&mut private_data[16..], self.remote_n_data_buffers);
         private_data
     }
 
     /// What the bytes on the wire say.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
-            remote_limit: BigEndian::read_u64(&private_data[..8]),
-            remote_data_size: BigEndian::read_u64(&private_data[8..16]),
-            remote_n_data_buffers: BigEndian::read_u64(&private_data[16..]),
+            remote_limit: NetworkEndian::read_u64(&private_data[..8]),
+            remote_data_size: NetworkEndian::read_u64(&private_data[8..16]),
+            remote_n_data_buffers: NetworkEndian::read_u64(&private_data[16..]),
         }
     }
 }
@@ -157,13 +157,13 @@ impl OurAckInfo {
     /// The message that acks so many.
     pub fn new(ack_count: u64) -> Self {
         let mut ack_data = [0; OUR_ACK_SIZE];
-        BigEndian::write_u64(&mut ack_data, ack_count);
+        NetworkEndian::write_u64(&mut ack_data, ack_count);
         Self(ack_data)
     }
 
     /// How many the message acks.
     pub fn ack_count(self) -> u64 {
-        BigEndian::read_u64(&self.0)
+        NetworkEndian::read_u64(&self.0)
     }
 }
 
@@ -415,5 +415,26 @@ impl Default for OurControl {
 }
 
 #[cfg(test)]
-#[path = "../unit/prototypes.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_in_network_byte_order() {
+        let info = OurConnectInfo {
+            remote_limit: 0x102,
+            remote_data_size: 0x304,
+            remote_n_data_buffers: 5,
+        };
+        let on_the_wire = info.to_private_data();
+        let expected = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5];
+        assert_eq!(on_the_wire, expected);
+        let read_back = OurConnectInfo::from_private_data(&on_the_wire);
+        assert_eq!(read_back.remote_limit, info.remote_limit);
+        assert_eq!(read_back.remote_data_size, info.remote_data_size);
+        assert_eq!(read_back.remote_n_data_buffers, info.remote_n_data_buffers);
+
+        let ack = OurAckInfo::new(0x708);
+        assert_eq!(ack.0, [0, 0, 0, 0, 0, 0, 7, 8]);
+        assert_eq!(ack.ack_count(), 0x708);
+    }
+}

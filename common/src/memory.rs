@@ -100,6 +100,12 @@ impl<T> CArray<T> {
     pub fn addr(&self) -> *mut c_void {
         self.cells.as_ptr().cast()
     }
+
+    /// Leaves the memory allocated for good, and the array empty: where a region cannot be
+    /// deregistered, the adapter may go on writing.
+    pub fn leak(&mut self) {
+        mem::forget(mem::take(self));
+    }
 }
 
 impl<T> Default for CArray<T> {
@@ -168,6 +174,16 @@ mod tests {
         unsafe { bytes.addr().cast::<u8>().copy_from(b"abc".as_ptr(), 3) };
         assert_eq!(bytes[2].get(), b'c');
         assert_eq!(load(&bytes[2]), b'c');
+    }
+
+    #[test]
+    fn what_is_leaked_is_given_to_nobody_else() {
+        let mut bytes = CArray::<u8>::calloc(64).unwrap();
+        let addr = bytes.addr();
+        bytes.leak();
+        assert!(bytes.is_empty());
+        let others: Vec<_> = (0..100).map(|_| CArray::<u8>::calloc(64).unwrap()).collect();
+        assert!(others.iter().all(|other| other.addr() != addr));
     }
 
     #[test]

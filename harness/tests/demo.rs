@@ -127,6 +127,14 @@ fn a_timeline_can_be_asked_for_anywhere() {
     assert!(text.ends_with("/mc.html\n") && folder.0.join("mc.shr").is_file(), "{text}");
     let text = said(&["--timeline", &page, "-s", "--packets"]);
     assert!(text.contains(" --roce=always ") && text.contains(" --address link "), "{text}");
+    // With an equals sign any name is the page's; without, an example's own word is not.
+    let there = folder.command(&["mc", "--timeline=run", "-s"]).current_dir(&folder.0).output();
+    let text = String::from_utf8(there.unwrap().stdout).unwrap();
+    assert!(text.ends_with("/run\n") && folder.0.join("run.shr").is_file(), "{text}");
+    let there =
+        folder.command(&["read-write", "--timeline", "read"]).current_dir(&folder.0).output();
+    let text = String::from_utf8(there.unwrap().stdout).unwrap();
+    assert!(text.contains(" read-write read\n") && text.ends_with("/read-write.html\n"), "{text}");
     for wrong in
         [&["mc", "--packets"][..], &["--lab", "mc", "--timeline"], &["mc", "-c", "--record"]]
     {
@@ -266,6 +274,7 @@ fn what_cannot_be_is_said_in_a_line() {
         (&["--server-host", "alpha", "--client-host", "alpha", "mc"], "both hosts are alpha; "),
         (&["mc", "--pcap="], "--pcap needs a value; "),
         (&["--timeline=a.html"], "--timeline stands behind the example"),
+        (&["mc", "--timeline="], "--timeline needs a value; "),
     ] {
         let output = folder.run(arguments);
         let text = String::from_utf8(output.stderr).unwrap();
@@ -328,10 +337,23 @@ fn of_one_example_only_what_it_needs_is_built() {
     assert_eq!(built(&["--soft-hca"]), "--workspace");
     assert_eq!(built(&["--soft-hca", "--problem", "1"]), "--workspace");
     assert_eq!(built(&["--list"]), "-p harness");
-    let unknown = folder.run(&["--soft-hca", "nothing"]);
-    let text = String::from_utf8(unknown.stderr).unwrap();
-    assert_eq!(unknown.status.code(), Some(1));
-    assert_eq!(text, "demo: no example is called 'nothing'; see ./demo --list\n");
+}
+
+/// Other crates of the workspace are none, and nothing is built to find that out.
+#[test]
+fn what_is_no_example_is_refused() {
+    let folder = Folder::new("no example");
+    folder.script("path/cargo", "#!/bin/sh\necho cargo \"$@\" >&2\n");
+    for name in ["nothing", "common", "harness", "ping-sr"] {
+        fs::create_dir_all(folder.0.join(name)).unwrap();
+        fs::write(folder.0.join(name).join("Cargo.toml"), "").unwrap();
+        for place in [&["--soft-hca", name][..], &["--server-host", "alpha", name]] {
+            let unknown = folder.run(place);
+            let text = String::from_utf8(unknown.stderr).unwrap();
+            assert_eq!(unknown.status.code(), Some(1), "{text}");
+            assert_eq!(text, format!("demo: no example is called '{name}'; see ./demo --list\n"));
+        }
+    }
 }
 
 #[test]

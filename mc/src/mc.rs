@@ -19,8 +19,7 @@ use rdma_sys::{
     rdma_addrinfo, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
     rdma_create_event_channel, rdma_create_id, rdma_create_qp, rdma_dereg_mr, rdma_destroy_id,
     rdma_destroy_qp, rdma_event_channel, rdma_get_cm_event, rdma_join_multicast,
-    rdma_leave_multicast, rdma_port_space, rdma_post_recv, rdma_reg_msgs, rdma_resolve_addr, ud_t,
-    wr_t,
+    rdma_leave_multicast, rdma_port_space, rdma_post_recv, rdma_reg_msgs, rdma_resolve_addr,
 };
 
 /// Messages to exchange if there is no `-c`.
@@ -231,17 +230,17 @@ fn create_resources(ctx: &mut Context) -> Outcome {
     Ok(())
 }
 
-/// Destroys address handle, queue pair, completion queue, memory region, protection domain and
+/// Destroys queue pair, address handle, completion queue, memory region, protection domain and
 /// id, as far as they are there.
 fn destroy_resources(ctx: &mut Context) {
-    if !ctx.ah.is_null() {
-        // SAFETY: `main` has created the handle, and no send is posted with it any more.
-        unsafe { ibv_destroy_ah(ctx.ah) };
-    }
     // SAFETY: the id is alive.
     if !unsafe { (*ctx.id).qp }.is_null() {
         // SAFETY: the id has a queue pair.
         unsafe { rdma_destroy_qp(ctx.id) };
+    }
+    if !ctx.ah.is_null() {
+        // SAFETY: `main` has created the handle; the queue pair, whose sends may use it, is gone.
+        unsafe { ibv_destroy_ah(ctx.ah) };
     }
     if !ctx.cq.is_null() {
         // SAFETY: its queue pair is gone.
@@ -289,8 +288,9 @@ fn post_send(ctx: &Context) -> Outcome {
     wr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0;
     wr.wr_id = 0;
     wr.imm_data_invalidated_rkey_union.imm_data = qp_num.to_be();
-    wr.wr =
-        wr_t { ud: ud_t { ah: ctx.ah, remote_qpn: ctx.remote_qpn, remote_qkey: ctx.remote_qkey } };
+    wr.wr.ud.ah = ctx.ah;
+    wr.wr.ud.remote_qpn = ctx.remote_qpn;
+    wr.wr.ud.remote_qkey = ctx.remote_qkey;
     let mut bad_wr = ptr::null_mut();
 
     // SAFETY: queue pair, address handle and region are alive; the library reads the request only

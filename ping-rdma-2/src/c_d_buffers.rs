@@ -41,8 +41,9 @@ fn our_setup_mr(
     Ok(mr)
 }
 
-/// Deregisters memory regions that are registered.
-fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
+/// Deregisters regions of `memory` that are registered. If one cannot be, the adapter may go on writing there: the
+/// memory is then never freed.
+fn our_unsetup_mr<T>(mr: &mut [*mut ibv_mr], memory: &mut CArray<T>, options: &OurOptions) {
     for ptr in mr {
         if !ptr.is_null() {
             errno::set(0);
@@ -50,6 +51,7 @@ fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
             let ret = unsafe { ibv_dereg_mr(*ptr) };
             if ret != 0 {
                 our_report_error(ret, "ibv_dereg_mr", options);
+                memory.leak();
             }
             *ptr = ptr::null_mut();
         }
@@ -310,13 +312,13 @@ fn our_setup_common_buffers(
         return done;
     }
     if out >= Label::Out3 {
-        our_unsetup_mr(&mut conn.local_buffer_info_mr, options);
+        our_unsetup_mr(&mut conn.local_buffer_info_mr, &mut conn.local_buffer_info, options);
     }
     if out >= Label::Out2 {
-        our_unsetup_mr(&mut conn.send_ack_mr, options);
+        our_unsetup_mr(&mut conn.send_ack_mr, &mut conn.send_ack, options);
     }
     if out >= Label::Out1 {
-        our_unsetup_mr(&mut conn.recv_ack_mr, options);
+        our_unsetup_mr(&mut conn.recv_ack_mr, &mut conn.recv_ack, options);
     }
     done
 }
@@ -399,10 +401,10 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
 /// Deregisters and frees all buffers.
 pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
     // tear down memory registrations of common buffers
-    our_unsetup_mr(&mut conn.remote_buffer_info_mr, options);
-    our_unsetup_mr(&mut conn.local_buffer_info_mr, options);
-    our_unsetup_mr(&mut conn.send_ack_mr, options);
-    our_unsetup_mr(&mut conn.recv_ack_mr, options);
+    our_unsetup_mr(&mut conn.remote_buffer_info_mr, &mut conn.remote_buffer_info, options);
+    our_unsetup_mr(&mut conn.local_buffer_info_mr, &mut conn.local_buffer_info, options);
+    our_unsetup_mr(&mut conn.send_ack_mr, &mut conn.send_ack, options);
+    our_unsetup_mr(&mut conn.recv_ack_mr, &mut conn.recv_ack, options);
 
     // tear down memory registration and free memory for user_data buffers
     for i in 0..conn.n_user_data_bufs {
@@ -411,6 +413,8 @@ pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
         let ret = unsafe { ibv_dereg_mr(conn.user_data_mr[i]) };
         if ret != 0 {
             our_report_error(ret, "ibv_dereg_mr user_data_mr", options);
+            // the adapter may go on writing there
+            conn.user_data[i].leak();
         }
         conn.user_data_mr[i] = ptr::null_mut();
         conn.user_data[i] = CArray::default();

@@ -8,7 +8,7 @@ use common::utilities::{OurResult, Reported};
 use rdma_sys::{ibv_post_recv, ibv_post_send, ibv_recv_wr, ibv_send_wr};
 
 use crate::prototypes::{OurControl, OurOptions};
-use crate::utilities::{our_report_error, our_report_wc_status};
+use crate::utilities::our_report_error;
 
 /// Posts a work request to the send queue.
 pub fn our_post_send(
@@ -19,14 +19,12 @@ pub fn our_post_send(
     let mut bad_wr = ptr::null_mut();
 
     errno::set(0);
-    // SAFETY: the queue pair is alive; the request, and any that its `next` leads to, points at
-    // elements and registered buffers of `conn`, which outlive it. The library reads requests only
-    // during the call.
+    // SAFETY: the queue pair is alive. The library reads the request, any that its `next` leads to,
+    // and their elements only during the call; they are `conn`'s. The adapter reaches a buffer only
+    // through its region, and `our_unsetup_buffers` frees none whose region is still there.
     let ret = unsafe { ibv_post_send(conn.queue_pair, send_work_request.as_ptr(), &mut bad_wr) };
     if ret != 0 {
-        if !our_report_wc_status(ret, "ibv_post_send", options) {
-            our_report_error(ret, "ibv_post_send", options);
-        }
+        our_report_error(ret, "ibv_post_send", options);
         return Err(Reported);
     }
     Ok(())
@@ -44,9 +42,7 @@ pub fn our_post_recv(
     // SAFETY: as in `our_post_send`.
     let ret = unsafe { ibv_post_recv(conn.queue_pair, recv_work_request.as_ptr(), &mut bad_wr) };
     if ret != 0 {
-        if !our_report_wc_status(ret, "ibv_post_recv", options) {
-            our_report_error(ret, "ibv_post_recv", options);
-        }
+        our_report_error(ret, "ibv_post_recv", options);
         return Err(Reported);
     }
     Ok(())

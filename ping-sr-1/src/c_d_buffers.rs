@@ -38,8 +38,9 @@ fn our_setup_mr(
     Ok(mr)
 }
 
-/// Deregisters memory regions that are registered.
-fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
+/// Deregisters regions of `memory` that are registered. If one cannot be, the adapter may go on writing there: the
+/// memory is then never freed.
+fn our_unsetup_mr<T>(mr: &mut [*mut ibv_mr], memory: &mut CArray<T>, options: &OurOptions) {
     for ptr in mr {
         if !ptr.is_null() {
             errno::set(0);
@@ -47,6 +48,7 @@ fn our_unsetup_mr(mr: &mut [*mut ibv_mr], options: &OurOptions) {
             let ret = unsafe { ibv_dereg_mr(*ptr) };
             if ret != 0 {
                 our_report_error(ret, "ibv_dereg_mr", options);
+                memory.leak();
             }
             *ptr = ptr::null_mut();
         }
@@ -229,7 +231,9 @@ pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> O
 
 /// Deregisters and frees all buffers.
 pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
-    our_unsetup_mr(&mut conn.user_data_mr[..conn.n_user_data_bufs], options);
+    for i in 0..conn.n_user_data_bufs {
+        our_unsetup_mr(&mut conn.user_data_mr[i..=i], &mut conn.user_data[i], options);
+    }
 
     for user_data in &mut conn.user_data {
         *user_data = CArray::default();

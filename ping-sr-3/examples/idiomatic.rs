@@ -22,9 +22,14 @@ use rdma_sys::{
 const TIMEOUT_MS: i32 = 2000;
 const DEPTH: u32 = 32;
 
-/// What a call says that returns 0 or sets `errno`.
+/// Result of a call that returns -1 and sets `errno`: those of the connection manager, and the waits for events.
 fn ok(ret: i32) -> io::Result<()> {
     if ret == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Result of a verb that returns the error's number. `errno` may be that of an earlier call.
+fn returned(ret: i32) -> io::Result<()> {
+    if ret == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(ret)) }
 }
 
 fn some<T>(pointer: *mut T) -> io::Result<*mut T> {
@@ -99,7 +104,7 @@ impl<'id> Completions<'id> {
         let cq = unsafe { ibv_create_cq(verbs, 2 * DEPTH as i32, ptr::null_mut(), channel, 0) };
         completions.cq = some(cq)?;
         // SAFETY: the queue is alive.
-        ok(unsafe { ibv_req_notify_cq(completions.cq, 0) })?;
+        returned(unsafe { ibv_req_notify_cq(completions.cq, 0) })?;
         Ok(completions)
     }
 
@@ -111,7 +116,8 @@ impl<'id> Completions<'id> {
             match unsafe { ibv_poll_cq(self.cq, 1, &mut wc) } {
                 0 => {}
                 1 => return Ok(wc),
-                _ => return Err(io::Error::last_os_error()),
+                // Only the sign says so: no error number is defined.
+                ret => return Err(io::Error::other(format!("ibv_poll_cq returned {ret}"))),
             }
             let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
             // SAFETY: the channel is alive; the library writes queue and context.
@@ -119,7 +125,7 @@ impl<'id> Completions<'id> {
             // SAFETY: one event of this queue was got; and it is alive.
             unsafe { ibv_ack_cq_events(cq, 1) };
             // SAFETY: as above. Asked for before the queue is looked at again.
-            ok(unsafe { ibv_req_notify_cq(cq, 0) })?;
+            returned(unsafe { ibv_req_notify_cq(cq, 0) })?;
         }
     }
 }
@@ -214,7 +220,7 @@ impl<'domain> Connection<'domain> {
         wr.num_sge = 1;
         self.posted.borrow_mut().insert(wr.wr_id, Done::Received(region));
         // SAFETY: the queue pair is alive; request and element are read during the call.
-        ok(unsafe { ibv_post_recv((*self.domain.id.0).qp, &mut wr, &mut ptr::null_mut()) })
+        returned(unsafe { ibv_post_recv((*self.domain.id.0).qp, &mut wr, &mut ptr::null_mut()) })
     }
 
     /// Gives the memory to the adapter, to be sent.
@@ -228,7 +234,7 @@ impl<'domain> Connection<'domain> {
         wr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0;
         self.posted.borrow_mut().insert(wr.wr_id, Done::Sent(region));
         // SAFETY: as above.
-        ok(unsafe { ibv_post_send((*self.domain.id.0).qp, &mut wr, &mut ptr::null_mut()) })
+        returned(unsafe { ibv_post_send((*self.domain.id.0).qp, &mut wr, &mut ptr::null_mut()) })
     }
 
     /// What completes next, and its memory back.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use byteorder::{BigEndian, ByteOrder};
+use byteorder::{ByteOrder, NetworkEndian};
 use common::memory::CArray;
 use common::utilities::{Reporting, Usage};
 use rdma_sys::{
@@ -115,16 +115,16 @@ impl OurConnectInfo {
     /// The bytes on the wire.
     pub fn to_private_data(self) -> [u8; Self::LEN] {
         let mut private_data = [0; Self::LEN];
-        BigEndian::write_u64(&mut private_data[..8], self.remote_limit);
-        BigEndian::write_u64(&mut private_data[8..], self.remote_data_size);
+        NetworkEndian::write_u64(&mut private_data[..8], self.remote_limit);
+        NetworkEndian::write_u64(&mut private_data[8..], self.remote_data_size);
         private_data
     }
 
     /// What the bytes on the wire say.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
-            remote_limit: BigEndian::read_u64(&private_data[..8]),
-            remote_data_size: BigEndian::read_u64(&private_data[8..]),
+            remote_limit: NetworkEndian::read_u64(&private_data[..8]),
+            remote_data_size: NetworkEndian::read_u64(&private_data[8..]),
         }
     }
 }

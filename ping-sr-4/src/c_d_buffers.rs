@@ -194,6 +194,8 @@ pub fn our_unsetup_buffers(conn: &mut OurControl, options: &OurOptions) {
         let ret = unsafe { ibv_dereg_mr(conn.user_data_mr[i]) };
         if ret != 0 {
             our_report_error(ret, "ibv_dereg_mr user_data_mr", options);
+            // the adapter may go on writing there
+            conn.user_data[i].leak();
         }
         conn.user_data_mr[i] = ptr::null_mut();
         conn.user_data[i] = CArray::default();

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod rdma_rc_example;
-mod sync;
 
 use std::process::ExitCode;
 

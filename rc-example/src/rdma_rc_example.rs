@@ -14,6 +14,7 @@ use common::getopt::{Getopt, LongOption, Switch};
 use common::memory::{CArray, c_text, zeroed};
 use common::number::strtoul;
 use common::print::{Pointer, write_out};
+use common::sync::{self, ExchangeError, Socket};
 use common::utilities::{OurResult, Reported};
 use common::{errln, errno, outln};
 use rdma_sys::{
@@ -25,9 +26,6 @@ use rdma_sys::{
     ibv_qp_state, ibv_qp_type, ibv_query_gid, ibv_recv_wr, ibv_reg_mr, ibv_send_flags, ibv_send_wr,
     ibv_sge, ibv_wc, ibv_wc_status, ibv_wr_opcode,
 };
-use socket2::Socket;
-
-use crate::sync::{self, ExchangeError};
 
 /// How long a completion is waited for.
 const MAX_POLL_CQ_TIMEOUT: Duration = Duration::from_millis(2000);
@@ -484,7 +482,10 @@ fn resources_create(res: &mut Resources, config: &mut Config) -> OurResult {
         }
         if !res.mr.is_null() {
             // SAFETY: the region is registered; it is forgotten here.
-            unsafe { ibv_dereg_mr(res.mr) };
+            if unsafe { ibv_dereg_mr(res.mr) } != 0 {
+                // the adapter may go on writing there
+                res.buf.leak();
+            }
             res.mr = ptr::null_mut();
         }
         res.buf = CArray::default();
@@ -681,7 +682,7 @@ fn connect_qp(res: &mut Resources, config: &Config) -> OurResult {
 
 /// Tears everything down that is there, last things first. What something still uses, because that
 /// could not be destroyed, the library keeps, and says so.
-fn resources_destroy(res: Resources) -> OurResult {
+fn resources_destroy(mut res: Resources) -> OurResult {
     let mut rc = Ok(());
     if !res.qp.is_null() {
         // SAFETY: the queue pair is alive, and nobody has it afterwards.
@@ -694,6 +695,8 @@ fn resources_destroy(res: Resources) -> OurResult {
         // SAFETY: the region is registered, and nobody has it afterwards.
         if unsafe { ibv_dereg_mr(res.mr) } != 0 {
             errln!("failed to deregister MR");
+            // the adapter may go on writing there
+            res.buf.leak();
             rc = Err(Reported);
         }
     }
@@ -892,5 +895,36 @@ pub fn main() -> ExitCode {
 }
 
 #[cfg(test)]
-#[path = "../unit/rdma_rc_example.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_as_c_lays_it_out() {
+        let con_data = CmConData {
+            addr: 0x0102_0304_0506_0708,
+            rkey: 0x090a_0b0c,
+            qp_num: 0x0d0e_0f10,
+            lid: 0x1112,
+            gid: [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34],
+        };
+        let record = con_data.to_network();
+        assert!(record.iter().copied().eq(1..=34));
+        assert_eq!(CmConData::from_network(&record), con_data);
+    }
+
+    #[test]
+    fn every_text_fits_in_the_buffer() {
+        let buf = CArray::<u8>::calloc(MSG_SIZE).unwrap();
+        for text in [MSG, RDMAMSGR, RDMAMSGW, MSG] {
+            strcpy(&buf, text);
+            assert_eq!(c_text(&buf), text);
+        }
+    }
+
+    #[test]
+    fn texts_that_do_not_fit_are_cut() {
+        let buf = CArray::<u8>::calloc(4).unwrap();
+        strcpy(&buf, "too long");
+        assert_eq!(c_text(&buf), "too ");
+    }
+}

@@ -239,7 +239,8 @@ fn build_qp_attr(s_ctx: &Context) -> ibv_qp_init_attr {
 pub unsafe fn destroy_connection(context: *mut c_void) {
     let conn = context.cast::<Connection>();
 
-    // SAFETY: all of it is alive, and each object goes before what it needs.
+    // SAFETY: all of it is alive, and each object goes before what it needs: the queue pair before the
+    // regions, and these before their memory. FAULT 1: the poller may go on using all of it.
     unsafe {
         rdma_destroy_qp((*conn).id);
 

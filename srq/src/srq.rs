@@ -141,7 +141,8 @@ fn init_resources(ctx: &mut Context, rai: &RdmaAddrInfo) -> Outcome {
     // post the receive buffer as often as the SRQ takes it
     for _ in 0..ctx.max_wr {
         let (addr, mr) = (ctx.recv_buf.addr(), ctx.recv_mr);
-        // SAFETY: the id has an SRQ; the region covers the buffer and outlives the request.
+        // SAFETY: the id has an SRQ; the region covers the buffer. Only a queue pair takes a receive
+        // from the SRQ, and `destroy_resources` has all of these go before region and buffer.
         let ret = unsafe { rdma_post_recv(ctx.srq_id, ptr::null_mut(), addr, msg_length, mr) };
         verb_ok("rdma_post_recv", ret)?;
     }
@@ -322,7 +323,8 @@ fn run_server(ctx: &mut Context, rai: &RdmaAddrInfo) -> Outcome {
 
         let (conn_id, addr) = (ctx.conn_id[0], ctx.send_buf.addr());
         let flags = ibv_send_flags::IBV_SEND_SIGNALED.0 as c_int;
-        // SAFETY: the id has a queue pair; the region covers the buffer and outlives the request.
+        // SAFETY: the id has a queue pair, which `destroy_resources` has go before the region and the
+        // buffer that this covers.
         let ret = unsafe {
             rdma_post_send(conn_id, ptr::null_mut(), addr, msg_length, ctx.send_mr, flags)
         };

@@ -75,9 +75,11 @@ fn what_pages_refer_to_exists() {
 }
 
 #[test]
-fn a_readme_has_all_differences_of_its_example() {
+fn each_difference_stands_once_and_its_heirs_name_it() {
     let incomplete = inherited::incomplete();
     assert!(incomplete.is_empty(), "{}", incomplete.join("\n\n"));
+    let stale = inherited::stale();
+    assert!(stale.is_empty(), "{}", stale.join("\n"));
 }
 
 /// Where cargo has put the programs: this test is in `deps` below it.

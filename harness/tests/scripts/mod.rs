@@ -4,26 +4,21 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use harness::examples::EXAMPLES;
-
 /// Goes with all that is in it when it is dropped.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// A folder of this name, with scripts that do nothing for `idle`, and of the examples what `demo`
-    /// knows them by.
+    /// A folder of this name, with scripts that do nothing for `idle`, and the table that `demo` knows the examples
+    /// by.
     pub fn with_demo(name: &str, idle: &[&str]) -> Self {
         let folder = Self(std::env::temp_dir().join(name));
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in ["demo", "harness/shell.sh", "harness/devices.sh", "harness/hosts.sh"] {
+        let scripts = ["demo", "harness/shell.sh", "harness/devices.sh", "harness/hosts.sh"];
+        for file in scripts.into_iter().chain(["harness/src/examples/table.rs"]) {
             folder.script(file, &fs::read_to_string(top.join(file)).unwrap());
         }
         for file in idle {
             folder.script(file, "#!/bin/sh\n");
-        }
-        for example in EXAMPLES {
-            fs::create_dir(folder.0.join(example.name)).unwrap();
-            fs::write(folder.0.join(example.name).join("Cargo.toml"), "").unwrap();
         }
         folder
     }

@@ -8,9 +8,10 @@ use std::net::Shutdown;
 use std::os::fd::IntoRawFd;
 use std::{fmt, ptr};
 
-use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+pub use socket2::Socket;
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Type};
 
-use common::addrinfo::AddrInfo;
+use crate::addrinfo::AddrInfo;
 
 /// Connections that may wait to be accepted. There is one peer.
 const BACKLOG: i32 = 1;
@@ -133,5 +134,4 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 #[cfg(test)]
-#[path = "../unit/sync.rs"]
 mod tests;

@@ -1,12 +1,10 @@
-//! Unit tests of `src/sync.rs`.
-
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use common::memory::zeroed;
+use crate::memory::zeroed;
 
 /// A stream that does what its script says, call by call; `Ok(n)` moves at most n bytes.
 struct Script {

@@ -15,6 +15,7 @@
 //! | [`trial`] | a program's two runs, the second a strict one |
 //! | [`work`] | the student's folder, and building what is in it |
 //! | [`progress`] | how far the student is |
+//! | [`report`] | the same for a teacher |
 //! | [`session`] | what `./learn` does |
 //! | [`beginnings`] | what every lesson begins with, run and judged |
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod language;
 pub mod lesson;
 pub mod play;
 pub mod progress;
+pub mod report;
 pub mod session;
 pub mod steps;
 pub mod trial;

@@ -68,6 +68,8 @@ struct What {
     again: bool,
     #[arg(long)]
     verify: bool,
+    #[arg(long)]
+    report: bool,
 }
 
 fn main() -> ExitCode {
@@ -125,6 +127,9 @@ fn learn(
         if what.verify {
             return session.verify();
         }
+        if what.report {
+            return session.report().map(|()| true);
+        }
         let What { watch, run, hint, solution, timeline, again, .. } = *what;
         if watch || run || hint || solution || timeline || again {
             return Err(Error::Usage(words!("which lesson?", "哪一课？")));
@@ -142,6 +147,11 @@ fn learn(
         return Err(Error::Usage(words!(
             "--verify runs all lessons that were opened",
             "--verify 运行打开过的所有课"
+        )));
+    } else if what.report {
+        return Err(Error::Usage(words!(
+            "--report is about all lessons",
+            "--report 说的是所有的课"
         )));
     } else if what.watch {
         session.watch(lesson)?;

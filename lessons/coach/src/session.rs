@@ -12,6 +12,7 @@ use crate::language::Language;
 use crate::lesson::{LESSONS, Lesson, SOLUTION};
 use crate::play::Play;
 use crate::progress::Progress;
+use crate::report::Report;
 use crate::trial::tried;
 use crate::verdict::{self, Verdict};
 use crate::words::{Tongue, Words, words};
@@ -217,6 +218,15 @@ impl Session {
             ));
         }
         Ok(broken.is_empty())
+    }
+
+    /// Writes what the student has done as JSON.
+    pub fn report(&self) -> Result<(), Error> {
+        let output = Path::new("standard output");
+        let json = serde_json::to_string_pretty(&Report::new(&self.progress))
+            .map_err(|error| Error::write(output)(error.into()))?;
+        say(&format!("{json}\n"));
+        Ok(())
     }
 
     /// Shows one hint more.

@@ -430,8 +430,7 @@ fn what_goes_wrong_is_said_when_it_happens() {
     // The other one is how many entries there are.
     assert_eq!(said(&["record", "--"], "1"), (2, 1));
     // Within a fabric that is explained already, once.
-    let command = place.command(&[]);
-    let program = command.get_program().to_str().unwrap();
+    let program = place.soft_hca().to_str().unwrap();
     assert_eq!(said(&["run", "--explain", "--", program, "run", "--"], "1"), (1, 1));
     place.assert_gone();
 }

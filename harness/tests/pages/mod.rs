@@ -37,6 +37,9 @@ const README: &str = "README.md";
 /// The page that names verbs and functions of the examples only; others name the C's, too.
 const COURSE: &str = "docs/course.md";
 
+/// Names that the C alone has: a message of apm's, and what "How the C became Rust" tells of the options.
+const ELSEWHERE: [&str; 3] = ["rdma_send_recv", "our_options", "our_unprocess_options"];
+
 fn name(page: &Path) -> String {
     page.strip_prefix(top()).unwrap().display().to_string()
 }
@@ -49,20 +52,50 @@ fn is_about_examples(page: &Path) -> bool {
     name == README || name.starts_with("docs/") && is_original
 }
 
-/// The words of the examples' source, where a reader may meet a verb or one of their functions.
-fn words_of_examples() -> BTreeSet<String> {
+/// The pages on the examples, where a name that is nowhere is a mistake; in soft-hca's the kernel has names, too.
+fn names_verbs(page: &Path) -> bool {
+    let name = name(page);
+    let is_of_an_example =
+        EXAMPLES.iter().any(|example| name == format!("{}/README.md", example.name));
+    is_of_an_example
+        || name.starts_with("docs/")
+        || name.starts_with("lessons/")
+        || name.starts_with("README")
+}
+
+/// What a page says of MLNX_OFED's verbs, whose headers are not here.
+fn is_experimental(page: &Path, what: &str) -> bool {
+    name(page).starts_with("docs/manual.") && what.to_lowercase().contains("`ibv_exp_")
+}
+
+/// The words of a text.
+fn words(text: &str) -> BTreeSet<String> {
     let word = regex::Regex::new(r"\w+").unwrap();
-    let folders = EXAMPLES.iter().map(|example| example.name).chain(["common"]);
-    let folders = folders.map(|folder| top().join(folder)).filter(|folder| folder.is_dir());
-    let sources = folders.flat_map(|folder| files(&folder, ".rs"));
-    let text: String = sources.map(|path| fs::read_to_string(path).unwrap()).collect();
-    word.find_iter(&text).map(|found| found.as_str().to_owned()).collect()
+    word.find_iter(text).map(|found| found.as_str().to_owned()).collect()
+}
+
+/// The words of rdma-core's headers, which every build needs.
+fn words_of_headers() -> BTreeSet<String> {
+    let folders = ["/usr/include/infiniband", "/usr/include/rdma"].map(Path::new);
+    let headers = folders.into_iter().flat_map(|folder| files(folder, ".h"));
+    headers.flat_map(|header| words(&fs::read_to_string(header).unwrap())).collect()
+}
+
+/// The words of the sources in these folders, where a reader may meet a verb or one of their functions.
+fn words_of<'a>(folders: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    let folders = folders.into_iter().map(|folder| top().join(folder));
+    let sources = folders.filter(|folder| folder.is_dir()).flat_map(|folder| files(&folder, ".rs"));
+    sources.flat_map(|path| words(&fs::read_to_string(path).unwrap())).collect()
 }
 
 #[test]
 fn what_pages_refer_to_exists() {
-    let words = words_of_examples();
+    let words = words_of(EXAMPLES.iter().map(|example| example.name).chain(["common"]));
     assert!(words.contains("ibv_post_recv"));
+    let mut all = words_of_headers();
+    assert!(all.contains("ibv_wr_atomic_write"));
+    all.extend(words_of(["lessons"]));
+    all.extend(words.iter().cloned().chain(ELSEWHERE.map(str::to_owned)));
     let pages = files(top(), ".md");
     assert!(pages.iter().any(|page| name(page) == COURSE));
     let mut problems = Vec::new();
@@ -71,6 +104,12 @@ fn what_pages_refer_to_exists() {
         let mut found = links::broken(&text, page.parent().unwrap());
         if name(page) == COURSE {
             found.extend(links::unknown(&text, &words));
+        } else if names_verbs(page) {
+            found.extend(
+                links::unknown(&text, &all)
+                    .into_iter()
+                    .filter(|(_, what)| !is_experimental(page, what)),
+            );
         }
         let found = found.iter().map(|(line, what)| format!("{}:{line}: {what}", name(page)));
         problems.extend(found);

@@ -1,9 +1,9 @@
 //! What a page refers to: files, headings, and names that a file defines.
 //!
 //! A link whose text is a name in backticks, to a file of source, says that the file defines
-//! the name: [`our_setup_qp`](../ping-sr-0/src/c_d_queue_pair.rs). On the page on the course a name
-//! in backticks without a link that begins like the examples' own (`our_`) or like a verb (`ibv_`,
-//! `rdma_`) has to occur in an example.
+//! the name: [`our_setup_qp`](../ping-sr-0/src/c_d_queue_pair.rs). A name in backticks without a link that begins like
+//! the examples' own (`our_`) or like the libraries' (`ibv_`, `rdma_`, `IBV_`, …) has to be somewhere: on the page on the
+//! course in an example, on other pages there or in rdma-core's headers.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,7 +22,8 @@ fn regex(pattern: &str) -> Regex {
 pub static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\[\]]*)\]\(([^()\s]+)\)"));
 static SPAN: LazyLock<Regex> = LazyLock::new(|| regex(r"`([^`]+)`"));
 static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:\w+::)*([A-Za-z_]\w*)$"));
-static CALLED: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:our|ibv|rdma)_\w+$"));
+static CALLED: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:our|ibv|rdma|IBV|RDMA|MLX5|MLX5DV)_\w+$"));
 
 /// A page's lines that are prose, with their numbers: fenced blocks are left out.
 pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -49,10 +50,10 @@ pub fn broken(text: &str, folder: &Path) -> Vec<(usize, String)> {
     followed.filter_map(|(number, result)| Some((number, result.err()?))).collect()
 }
 
-/// The names of functions and verbs that no example has; `words` are those of the examples.
+/// The names of functions, verbs and constants that are not among `words`.
 pub fn unknown(text: &str, words: &BTreeSet<String>) -> Vec<(usize, String)> {
     let wrong = spans(text).filter(|(_, span)| CALLED.is_match(span) && !words.contains(*span));
-    wrong.map(|(number, span)| (number, format!("no example has `{span}`"))).collect()
+    wrong.map(|(number, span)| (number, format!("nothing is called `{span}`"))).collect()
 }
 
 fn follow(label: &str, target: &str, page: &str, folder: &Path) -> Result<(), String> {
@@ -133,7 +134,7 @@ mod tests {
     fn a_verb_that_no_example_calls_is_found() {
         let words = ["ibv_post_recv".to_owned()].into();
         assert_eq!(unknown("`ibv_post_recv` or `post_recv`", &words), []);
-        let wrong = (2, "no example has `ibv_post_rec`".to_owned());
+        let wrong = (2, "nothing is called `ibv_post_rec`".to_owned());
         assert_eq!(unknown("# One\n`ibv_post_rec` two\n", &words), [wrong]);
     }
 

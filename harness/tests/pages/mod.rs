@@ -1,6 +1,7 @@
 //! The pages for readers: what they refer to exists, and the commands of those in `docs` run and
 //! print what is shown.
 
+mod changed;
 mod console;
 mod inherited;
 mod links;
@@ -30,8 +31,14 @@ const BESIDE: &str = " --device rxe0 --device rxe1:infiniband,ports=2 --device r
 const BY_LID: &str = " --by-lid --migrate-on rxe1,rxe0,198.18.1.1";
 const BESIDE_PATHS: &str = " --migrate-on rxe2,rxe1,198.18.2.1";
 
+/// The page that a reader begins with. Its prose has commands that build, need other packages, or wait for a reader.
+const README: &str = "README.md";
+
 /// The page that names verbs and functions of the examples only; others name the C's, too.
 const COURSE: &str = "docs/course.md";
+
+/// Names that the C alone has: a message of apm's, and what "How the C became Rust" tells of the options.
+const ELSEWHERE: [&str; 3] = ["rdma_send_recv", "our_options", "our_unprocess_options"];
 
 fn name(page: &Path) -> String {
     page.strip_prefix(top()).unwrap().display().to_string()
@@ -42,23 +49,53 @@ fn name(page: &Path) -> String {
 fn is_about_examples(page: &Path) -> bool {
     let name = name(page);
     let is_original = !name.starts_with("docs/faithfulness") && !name.ends_with(".zh-CN.md");
-    name.starts_with("docs/") && is_original
+    name == README || name.starts_with("docs/") && is_original
 }
 
-/// The words of the examples' source, where a reader may meet a verb or one of their functions.
-fn words_of_examples() -> BTreeSet<String> {
+/// The pages on the examples, where a name that is nowhere is a mistake; in soft-hca's the kernel has names, too.
+fn names_verbs(page: &Path) -> bool {
+    let name = name(page);
+    let is_of_an_example =
+        EXAMPLES.iter().any(|example| name == format!("{}/README.md", example.name));
+    is_of_an_example
+        || name.starts_with("docs/")
+        || name.starts_with("lessons/")
+        || name.starts_with("README")
+}
+
+/// What a page says of MLNX_OFED's verbs, whose headers are not here.
+fn is_experimental(page: &Path, what: &str) -> bool {
+    name(page).starts_with("docs/manual.") && what.to_lowercase().contains("`ibv_exp_")
+}
+
+/// The words of a text.
+fn words(text: &str) -> BTreeSet<String> {
     let word = regex::Regex::new(r"\w+").unwrap();
-    let folders = EXAMPLES.iter().map(|example| example.name).chain(["common"]);
-    let folders = folders.map(|folder| top().join(folder)).filter(|folder| folder.is_dir());
-    let sources = folders.flat_map(|folder| files(&folder, ".rs"));
-    let text: String = sources.map(|path| fs::read_to_string(path).unwrap()).collect();
-    word.find_iter(&text).map(|found| found.as_str().to_owned()).collect()
+    word.find_iter(text).map(|found| found.as_str().to_owned()).collect()
+}
+
+/// The words of rdma-core's headers, which every build needs.
+fn words_of_headers() -> BTreeSet<String> {
+    let folders = ["/usr/include/infiniband", "/usr/include/rdma"].map(Path::new);
+    let headers = folders.into_iter().flat_map(|folder| files(folder, ".h"));
+    headers.flat_map(|header| words(&fs::read_to_string(header).unwrap())).collect()
+}
+
+/// The words of the sources in these folders, where a reader may meet a verb or one of their functions.
+fn words_of<'a>(folders: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    let folders = folders.into_iter().map(|folder| top().join(folder));
+    let sources = folders.filter(|folder| folder.is_dir()).flat_map(|folder| files(&folder, ".rs"));
+    sources.flat_map(|path| words(&fs::read_to_string(path).unwrap())).collect()
 }
 
 #[test]
 fn what_pages_refer_to_exists() {
-    let words = words_of_examples();
+    let words = words_of(EXAMPLES.iter().map(|example| example.name).chain(["common"]));
     assert!(words.contains("ibv_post_recv"));
+    let mut all = words_of_headers();
+    assert!(all.contains("ibv_wr_atomic_write"));
+    all.extend(words_of(["lessons"]));
+    all.extend(words.iter().cloned().chain(ELSEWHERE.map(str::to_owned)));
     let pages = files(top(), ".md");
     assert!(pages.iter().any(|page| name(page) == COURSE));
     let mut problems = Vec::new();
@@ -67,6 +104,12 @@ fn what_pages_refer_to_exists() {
         let mut found = links::broken(&text, page.parent().unwrap());
         if name(page) == COURSE {
             found.extend(links::unknown(&text, &words));
+        } else if names_verbs(page) {
+            found.extend(
+                links::unknown(&text, &all)
+                    .into_iter()
+                    .filter(|(_, what)| !is_experimental(page, what)),
+            );
         }
         let found = found.iter().map(|(line, what)| format!("{}:{line}: {what}", name(page)));
         problems.extend(found);
@@ -80,6 +123,44 @@ fn each_difference_stands_once_and_its_heirs_name_it() {
     assert!(incomplete.is_empty(), "{}", incomplete.join("\n\n"));
     let stale = inherited::stale();
     assert!(stale.is_empty(), "{}", stale.join("\n"));
+}
+
+/// What is run where no example is named is said as it is.
+#[test]
+fn pages_say_which_examples_are_left_out() {
+    for (page, about) in [
+        ("README.md", "./demo  "),
+        ("README.zh-CN.md", "./demo  "),
+        ("demo", "Without EXAMPLE: "),
+        ("harness/README.md", "harness demo  "),
+    ] {
+        let text = fs::read_to_string(top().join(page)).unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with(about));
+        let line = line.unwrap_or_else(|| panic!("{page} does not say what {about} runs"));
+        for example in EXAMPLES.iter().filter(|example| example.faulty) {
+            assert!(line.contains(example.name), "{page}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_changed_are_the_files_that_differ() {
+    let (problems, pages) = changed::problems();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(pages > 10, "only {pages} pages say what changed");
+}
+
+/// The page on what the examples share has all of it.
+#[test]
+fn each_module_of_common_has_its_reason() {
+    let page = fs::read_to_string(top().join("common/README.md")).unwrap();
+    let source = fs::read_to_string(top().join("common/src/lib.rs")).unwrap();
+    let modules: Vec<_> = source.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
+    assert!(modules.len() > 5);
+    for module in modules.iter().map(|module| module.trim_end_matches(';')) {
+        let row = format!("| [{module}](src/{module}.rs) | ");
+        assert!(page.contains(&row), "common/README.md has no row of {module}");
+    }
 }
 
 /// Where cargo has put the programs: this test is in `deps` below it.
@@ -181,7 +262,8 @@ fn commands_print_what_is_shown() {
         shown += blocks.len();
         done.extend(blocks.iter().map(|session| session.command.clone()));
         let mut all = blocks;
-        all.extend(in_prose(&text).into_iter().filter(|one| done.insert(one.command.clone())));
+        let prose = if name(&page) == README { Vec::new() } else { in_prose(&text) };
+        all.extend(prose.into_iter().filter(|one| done.insert(one.command.clone())));
         for session in all {
             if let Err(problem) = check(&session, &rules) {
                 let Session { line, command, .. } = &session;

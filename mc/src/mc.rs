@@ -230,17 +230,17 @@ fn create_resources(ctx: &mut Context) -> Outcome {
     Ok(())
 }
 
-/// Destroys queue pair, address handle, completion queue, memory region, protection domain and
+/// Destroys address handle, queue pair, completion queue, memory region, protection domain and
 /// id, as far as they are there.
 fn destroy_resources(ctx: &mut Context) {
+    if !ctx.ah.is_null() {
+        // SAFETY: `main` has created the handle; the library has read it for each send while that was posted.
+        unsafe { ibv_destroy_ah(ctx.ah) };
+    }
     // SAFETY: the id is alive.
     if !unsafe { (*ctx.id).qp }.is_null() {
         // SAFETY: the id has a queue pair.
         unsafe { rdma_destroy_qp(ctx.id) };
-    }
-    if !ctx.ah.is_null() {
-        // SAFETY: `main` has created the handle; the queue pair, whose sends may use it, is gone.
-        unsafe { ibv_destroy_ah(ctx.ah) };
     }
     if !ctx.cq.is_null() {
         // SAFETY: its queue pair is gone.

@@ -377,16 +377,16 @@ fn destroy_node(node: CmatestNode) {
         return;
     }
 
+    if !node.ah.is_null() {
+        // SAFETY: created by `join_handler`; the library has read it for each send while that was posted.
+        unsafe { ibv_destroy_ah(node.ah) };
+    }
+
     // SAFETY: the id is alive.
     let qp = unsafe { (*node.cma_id).qp };
     if !qp.is_null() {
         // SAFETY: the id has a queue pair.
         unsafe { rdma_destroy_qp(node.cma_id) };
-    }
-
-    if !node.ah.is_null() {
-        // SAFETY: created by `join_handler`; the queue pair, whose sends may use it, is gone.
-        unsafe { ibv_destroy_ah(node.ah) };
     }
 
     if !node.cq.is_null() {

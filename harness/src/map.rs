@@ -10,9 +10,10 @@ use std::process::Command;
 use crate::error::Error;
 use rows::{ROWS, Row};
 
-/// The lines of a page between which the table is.
-const BEGIN: &str = "<!-- map -->";
-const END: &str = "<!-- end of the map -->";
+/// The first of the lines of a page between which the table is.
+pub const BEGIN: &str = "<!-- map -->";
+/// The second of them.
+pub const END: &str = "<!-- end of the map -->";
 
 /// The language of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

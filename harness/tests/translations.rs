@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use harness::map;
 use harness::site::links::slug;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
@@ -88,9 +89,11 @@ fn heading(section: &str) -> &str {
     section.lines().next().filter(|line| slug(line).is_some()).unwrap_or_default()
 }
 
-/// The comment for the translation of a section. Lines may be wrapped elsewhere.
+/// The comment for the translation of a section. Lines may be wrapped elsewhere, and the map is made in both languages.
 fn comment(original: &str) -> String {
-    let words: Vec<_> = original.split_whitespace().collect();
+    let (before, map) = original.split_once(map::BEGIN).unwrap_or((original, ""));
+    let after = map.split_once(map::END).map_or("", |(_, after)| after);
+    let words: Vec<_> = before.split_whitespace().chain(after.split_whitespace()).collect();
     format!("<!-- of: {:08x} -->", crc32fast::hash(words.join(" ").as_bytes()))
 }
 
@@ -317,6 +320,15 @@ mod tests {
     #[test]
     fn a_translation_in_step_has_no_problems() {
         assert_eq!(of(&in_step()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_map_that_is_made_anew_changes_no_comment() {
+        let with = |row: &str| {
+            format!("## One\n\nBefore.\n\n{}\n\n{row}\n\n{}\n\nBehind.\n", map::BEGIN, map::END)
+        };
+        assert_eq!(comment(&with("12 lines")), comment(&with("13 lines")));
+        assert_ne!(comment(&with("12 lines")), comment("## One\n\nBefore.\n"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`lesson`] | the lessons, and what is in their folders |
 //! | [`language`] | in which languages a student can write |
-//! | [`words`] | in which languages the coach speaks, and its sentences in both |
+//! | [`mod@words`] | in which languages the coach speaks, and its sentences in both |
 //! | [`checkers`] | what each of them looks for |
 //! | [`facts`] | a run, and questions to its record |
 //! | [`steps`] | what a program has posted, and which completions it has polled |

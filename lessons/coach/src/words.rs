@@ -71,7 +71,7 @@ impl<S: AsRef<str>> Words<S> {
 }
 
 impl Words<&'static str> {
-    /// Words without placeholders. It panics if they do not [agree](agree), in constants when they are compiled.
+    /// Words without placeholders. It panics if they do not [agree], in constants when they are compiled.
     pub const fn fixed(en: &'static str, zh: &'static str) -> Self {
         assert!(agree(en, zh), "no Chinese, or placeholders");
         Self { en, zh }

@@ -4,7 +4,7 @@
 //! - [`pairs`]: which function of the C is which of the Rust
 //! - [`align`]: which line stands beside which
 //! - [`differences`]: where a difference from the C is explained
-//! - [`page`](mod@page): the page
+//! - `page`: the page
 //!
 //! The C is that of the reader's own folder, as it is for `./compare`; this repository has none of it.
 

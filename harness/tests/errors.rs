@@ -1,4 +1,4 @@
-//! What the examples make of a call that failed.
+//! Reports of the examples about a call that failed.
 //!
 //! The manual page of each call tells whether it sets `errno` or returns the error's number: where the number is
 //! returned, `errno` is stale. A region that cannot be deregistered still lets the adapter write: its memory is not

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::tree::{files, top};
 
-/// What no example writes, and what it writes instead.
+/// Spellings that no example has, and those that it has instead.
 const WAYS: [(&str, &str); 6] = [
     (r"\bBigEndian\b", "NetworkEndian, as the bytes are on the wire"),
     (r"\b(to|from)_[bl]e_bytes\b", "NetworkEndian for numbers in bytes"),
@@ -40,7 +40,7 @@ fn siblings_write_alike() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What is the same in all of the suite's examples is so with the reasons that `unsafe` blocks give.
+/// `unsafe` blocks that all of the suite's examples have give the same reasons.
 #[test]
 fn work_requests_are_posted_alike() {
     let sources: Vec<_> = EXAMPLES

@@ -63,7 +63,7 @@ impl Page {
         parts.filter(|part| !part.trim().is_empty()).collect()
     }
 
-    /// What its headings are called in links.
+    /// The names of its headings in links.
     fn slugs(&self) -> Vec<String> {
         self.sections().into_iter().filter_map(|section| slug(heading(section))).collect()
     }
@@ -97,7 +97,7 @@ fn comment(original: &str) -> String {
     format!("<!-- of: {:08x} -->", crc32fast::hash(words.join(" ").as_bytes()))
 }
 
-/// What is below the heading and the comment of a translation's section, and the comment. Blanks at the beginning of
+/// The text below the heading and the comment of a translation's section, and the comment. Blanks at the beginning of
 /// its first line are kept: they make a block of code.
 fn body(section: &str) -> (&str, &str) {
     let rest = section[heading(section).len()..].trim_start_matches('\n');
@@ -142,7 +142,7 @@ fn is_glossary(link: &str, page: &Page) -> bool {
     target.is_ok_and(|target| target == top().join(GLOSSARY).canonicalize().unwrap())
 }
 
-/// What a section has, with what `link` makes of the links that count.
+/// The parts of a section that are compared, with the links that `link` makes of its own.
 fn outline(section: &str, link: impl Fn(&str) -> Option<String>) -> Outline {
     let mut found = Outline::new();
     let (mut items, mut rows, mut rules) = (0, 0, 0);
@@ -206,7 +206,7 @@ fn differences(original: &Outline, found: &Outline) -> Vec<String> {
     told.collect()
 }
 
-/// What is wrong with a translation.
+/// Differences between a translation and its original.
 fn problems(original: &Page, page: &Page) -> Vec<String> {
     let (sections, translated) = (original.sections(), page.sections());
     if sections.len() != translated.len() {

@@ -125,7 +125,7 @@ impl Originals {
         if example.sides != Sides::TwoPrograms {
             return Ok(files.find(|file| file.is_file()).into_iter().collect());
         }
-        // What lies in the folder of all examples need not be of this one.
+        // Files in the folder of all examples may be another example's.
         let is_apart = |file: &PathBuf| file.parent() != Some(&self.dir) && file.is_file();
         let Some(program) = files.find(is_apart) else { return Ok(Vec::new()) };
         let folder = program.parent().unwrap_or(&self.dir);

@@ -5,7 +5,7 @@
 pub(super) struct Row {
     /// The example.
     pub example: &'static str,
-    /// What it teaches.
+    /// Its subject, in a few words.
     pub teaches: [&'static str; 2],
     /// Where it comes from.
     pub source: [&'static str; 2],

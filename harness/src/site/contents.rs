@@ -7,13 +7,13 @@ use super::{is_markdown, languages, links};
 use crate::Error;
 use crate::examples::EXAMPLES;
 
-/// What the part about the examples is called.
+/// Title of the part about the examples.
 pub const THE_EXAMPLES: &str = "The examples";
 
 /// What the part about the lessons is called.
 pub const LESSONS: &str = "The lessons";
 
-/// What the part of the translations is called.
+/// Title of the part with the translations.
 const CHINESE: &str = "中文";
 /// The words that translations use, a page without an original.
 const GLOSSARY: &str = "docs/glossary.zh-CN.md";

@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::tree::{files, top};
 
-/// What a README says, from the heading of the section to the next one, and of which two examples.
+/// The section of a README about the changes, up to the next heading, and the two examples that it compares.
 fn told(readme: &str) -> Option<(&str, &str, &str)> {
     let says =
         Regex::new(r"`diff -ru (\S+)/src (\S+)/src` shows all of it").expect("a constant pattern");
@@ -39,7 +39,7 @@ fn differing(before: &Path, after: &Path) -> BTreeSet<String> {
     differing.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// What is wrong, and how many READMEs say what changed.
+/// Mistakes found, and the number of READMEs with such a section.
 pub fn problems() -> (Vec<String>, usize) {
     let (mut problems, mut pages) = (Vec::new(), 0);
     for example in EXAMPLES {

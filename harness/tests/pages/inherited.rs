@@ -17,7 +17,7 @@ fn section(example: &Example) -> String {
     after.split_once("\n## ").map_or(after, |(list, _)| list).trim().to_owned()
 }
 
-/// What is said of the example itself, and the line on those before it.
+/// The entries about the example itself, and the line on those before it.
 fn parts(section: &str) -> (&str, &str) {
     let (own, others) = section.split_at(section.find(THOSE_OF).unwrap_or(section.len()));
     (own.trim_end(), others)
@@ -61,7 +61,7 @@ pub fn incomplete() -> Vec<String> {
     incomplete
 }
 
-/// What the reports of `./compare` repeat from READMEs otherwise than these have it, and examples that they do not name.
+/// Entries in the reports of `./compare` that READMEs have otherwise, and examples that the reports do not name.
 pub fn stale() -> Vec<String> {
     let mut stale = Vec::new();
     for page in ["docs/faithfulness.md", "docs/faithfulness-lab.md"] {

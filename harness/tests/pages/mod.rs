@@ -63,7 +63,7 @@ fn names_verbs(page: &Path) -> bool {
         || name.starts_with("README")
 }
 
-/// What a page says of MLNX_OFED's verbs, whose headers are not here.
+/// Names of MLNX_OFED's verbs, whose headers are not here.
 fn is_experimental(page: &Path, what: &str) -> bool {
     name(page).starts_with("docs/manual.") && what.to_lowercase().contains("`ibv_exp_")
 }
@@ -125,7 +125,7 @@ fn each_difference_stands_once_and_its_heirs_name_it() {
     assert!(stale.is_empty(), "{}", stale.join("\n"));
 }
 
-/// What is run where no example is named is said as it is.
+/// Pages name the examples that run where none is named.
 #[test]
 fn pages_say_which_examples_are_left_out() {
     for (page, about) in [

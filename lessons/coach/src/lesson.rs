@@ -18,7 +18,7 @@ use crate::words::{Tongue, Words, words};
 pub struct Lesson {
     /// Its folder in `lessons`, whose first two characters are its number.
     pub folder: &'static str,
-    /// What it teaches.
+    /// Its subject, in a few words.
     pub title: Words<&'static str>,
     /// Which side the student writes.
     pub student: Side,

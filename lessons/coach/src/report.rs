@@ -1,4 +1,4 @@
-//! What a student has done, as JSON for whoever marks it.
+//! A student's progress as JSON, for a teacher.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct Report {
 pub struct Row {
     /// Its folder.
     pub lesson: &'static str,
-    /// What it teaches.
+    /// Its subject, in a few words.
     pub title: &'static str,
     /// A run of it was right once.
     pub done: bool,

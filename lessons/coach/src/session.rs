@@ -304,7 +304,7 @@ impl Session {
     }
 }
 
-/// What is said of a run. What soft-hca says of it is in English.
+/// The report on a run. soft-hca's own sentences in it are English.
 pub(crate) fn report(lesson: &Lesson, run: &Run, found: &Verdict, tongue: Tongue) -> String {
     let (folder, number) = (lesson.folder, lesson.number());
     let mut text = String::new();

@@ -1,10 +1,10 @@
-//! What is wrong with a command line, in both languages: clap itself has English alone.
+//! Complaints about a command line, in both languages: clap itself has English alone.
 
 use clap::error::{ContextKind, ErrorKind};
 
 use crate::words::Words;
 
-/// What clap says, and its most frequent complaints in Chinese.
+/// clap's own text, and its most frequent complaints in Chinese.
 pub fn words(error: &clap::Error) -> Words {
     let of = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (argument, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));

@@ -61,7 +61,7 @@ macro_rules! words {
 pub use words;
 
 impl<S: AsRef<str>> Words<S> {
-    /// What is said in a language.
+    /// The text in a language.
     pub fn of(&self, tongue: Tongue) -> &str {
         match tongue {
             Tongue::English => self.en.as_ref(),
@@ -79,13 +79,13 @@ impl Words<&'static str> {
 }
 
 impl Words {
-    /// What somebody else says, in whatever language.
+    /// Somebody else's words, in whatever language.
     pub fn verbatim(text: impl Display) -> Self {
         let text = text.to_string();
         Self { en: text.clone(), zh: text }
     }
 
-    /// What somebody else says as the reason, behind a colon. Nothing if there is no reason.
+    /// Somebody else's reason, behind a colon. Nothing if there is none.
     pub fn reason(text: Option<impl Display>) -> Self {
         text.map_or_else(Self::default, |text| Self {
             en: format!(": {text}"),

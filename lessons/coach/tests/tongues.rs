@@ -1,4 +1,4 @@
-//! What is said in English and in Chinese: the lessons' pages, and what `./learn` prints. That each sentence has both is
+//! English and Chinese: the lessons' pages, and the output of `./learn`. That each sentence has both is
 //! seen when it is compiled.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -29,14 +29,14 @@ impl Student {
         coach.args(args.split(' ')).env("XDG_STATE_HOME", &self.0).output().unwrap()
     }
 
-    /// What the coach prints for it.
+    /// The coach's output for it.
     fn shown(&self, args: &str) -> String {
         let output = self.coach(args);
         assert!(output.status.success(), "{args}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What the coach says is wrong with a command line.
+    /// The coach's complaint about a command line.
     fn refused(&self, args: &str) -> String {
         let output = self.coach(args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args}: {output:?}");
@@ -134,7 +134,7 @@ fn wrong_command_lines_are_refused_in_the_language_of_the_reader() {
     }
 }
 
-/// What `./learn` says with this environment.
+/// The output of `./learn` in this environment.
 fn learn(environment: &[(&str, &str)], args: &[&str]) -> Output {
     let mut learn = Command::new(top().join("learn"));
     for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {

@@ -189,9 +189,9 @@ fn brief<'f>(fields: impl Iterator<Item = &'f Field<'f>>) -> String {
 pub(crate) struct Label {
     /// The function's or the event's name.
     pub(crate) name: String,
-    /// What there is to say behind it, as far as it fits.
+    /// The rest of the line, as far as it fits.
     pub(crate) rest: String,
-    /// What a call gives, which comes behind that and is worth more.
+    /// The results of a call, which come behind that and are worth more.
     pub(crate) result: String,
     /// The reason, if it is a failure or has to wait.
     pub(crate) reason: Option<String>,

@@ -36,7 +36,7 @@ const COMMON: [&str; 26] = [
     "unsigned", "void", "while",
 ];
 
-/// What is called otherwise in Rust.
+/// Names of the C whose Rust counterparts have other names.
 const SAME: [(&str, &str); 6] = [
     ("fprintf", "errln"),
     ("memset", "zeroed"),
@@ -46,11 +46,11 @@ const SAME: [(&str, &str); 6] = [
     ("pthreadjoin", "join"),
 ];
 
-/// What a name that is called counts beside others.
+/// Weight of a name that is called, where other words weigh 1.
 const CALL: u32 = 3;
-/// What two lines with a call in common have in common at least.
+/// Added to the likeness of two lines that have a call in common: as much as that of equal lines.
 const SAME_CALL: u32 = 100;
-/// What lines without one have to have in common, in hundredths.
+/// Least likeness of two lines that have none, in hundredths.
 const ALIKE: u32 = 50;
 
 /// The words of a line, each with whether it is called.

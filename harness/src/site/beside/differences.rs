@@ -7,7 +7,7 @@ use regex::Regex;
 /// An entry of a README's list, as Markdown.
 pub type Difference = String;
 
-/// What is written as code.
+/// Texts in backticks.
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("`([^`]+)`").expect("a constant pattern"));
 /// A name, which is no long option.

@@ -15,12 +15,12 @@ use crate::compare::report;
 use crate::examples::Example;
 use crate::site::{contents, links};
 
-/// What a page without the C says.
+/// The first paragraph of a page without the C.
 const RUST_ALONE: &str = "Here is the Rust alone: no line of the C is in this repository. `./compare`, without \
     anything else, says where the C is from and how to build it. `./site --c DIR`, with the folder of your build, then \
     makes this page with both.\n";
 
-/// What a page with both says.
+/// The first paragraph of a page with both.
 const BOTH: &str = "The C is from the folder that was given to `./site --c`. A call stands beside the same call; \
     where the Rust differs on purpose it is said above the function.\n";
 
@@ -126,9 +126,9 @@ fn link(path: &Path, example: &str) -> String {
     format!("[`{}`]({to})", path.display())
 }
 
-/// What is outside of functions, closed where there are functions to read first.
+/// Lines outside of functions, closed where there are functions to read first.
 fn declarations(page: &mut String, section: &Section<'_>) {
-    // What a source needs its header declares.
+    // The header declares the names that a source uses.
     let of = |source: &&Source| source.declarations.clone();
     let mut sources = section.c.clone();
     sources.sort_by_key(|source| source.path.extension().is_some_and(|extension| extension == "c"));

@@ -85,7 +85,7 @@ pub fn sections<'s>(
     for rust in rust {
         let own: Vec<&Source> = all_c.iter().copied().filter(|c| is_it(example, c, rust)).collect();
         known.extend(own.iter().map(|source| &source.path));
-        // What was translated from no file of its name has come from another.
+        // A function whose file has another name in C has come from there.
         let from = if example.c_source(&stem(rust)).is_none() { &all_c } else { &own };
         let pair = |function: &'s Function| {
             let c = find(from, &function.name).filter(|place| taken.insert(key(place)));

@@ -25,7 +25,7 @@ pub struct Function {
 pub struct Source {
     /// Its path, as a reader is told it.
     pub path: PathBuf,
-    /// What is in no function, without line ends.
+    /// Lines outside of functions, without line ends.
     pub declarations: Vec<String>,
     /// Its functions in their order.
     pub functions: Vec<Function>,
@@ -96,7 +96,7 @@ struct Code {
     in_comment: bool,
 }
 
-/// What a character of C is part of.
+/// The kind of text that a character of C belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum In {
     Code,
@@ -135,7 +135,7 @@ fn code(text: &str) -> Vec<Code> {
             }
             (In::Code, '"' | '\'', _) => state = In::Literal(character),
             (In::Literal(quote), _, _) if character == quote => state = In::Code,
-            // What follows is part of the literal, too, unless the line ends.
+            // The next character is part of the literal, too, unless the line ends.
             (In::Literal(_), '\\', Some(next)) if next != '\n' => {
                 characters.next();
             }
@@ -154,7 +154,7 @@ fn code(text: &str) -> Vec<Code> {
 /// Blocks that stand outside of others and follow a list of parameters.
 fn c_functions(code: &[Code]) -> Vec<Span> {
     let (mut spans, mut depth) = (Vec::new(), 0_usize);
-    // What stands before a block, the number of its first line, and the function whose body it is.
+    // The text before a block, the number of its first line, and the function whose body it is.
     let (mut head, mut start, mut function) = (String::new(), 0, None);
     for (at, line) in code.iter().enumerate() {
         for character in line.text.chars().chain(['\n']) {

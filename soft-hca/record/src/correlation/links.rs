@@ -373,7 +373,7 @@ mod tests {
         run.put(50, 0, "woken", woken);
     }
 
-    /// What has led to wake-ups, by the numbers of entries behind those of [`begun`].
+    /// Armings and completions that have led to wake-ups, by the numbers of entries behind those of [`begun`].
     fn found(run: &Run) -> Vec<(usize, usize)> {
         let (header, first) = (header(), begun().entries().len());
         let correlation = Correlation::new(&header, run.entries());

@@ -1,5 +1,6 @@
 //! Each crate says about itself what a registry shows, in the form that the registry of crates takes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -83,4 +84,24 @@ fn every_file_of_tests_is_a_module_of_their_program() {
             assert!(!is_file || is_named, "{folder}/{program}.rs does not name {stem}");
         }
     }
+}
+
+/// `./check` names the programs of tests that it runs.
+#[test]
+fn check_runs_every_program_of_tests() {
+    let check = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("check");
+    let check = fs::read_to_string(check).unwrap();
+    let mut words = check.split(|c: char| c.is_whitespace() || "()\"".contains(c));
+    let mut run = BTreeSet::new();
+    while words.by_ref().any(|word| word == "--test") {
+        run.extend(words.next());
+    }
+    let crates = crates();
+    let targets = crates.iter().flat_map(|found| found["targets"].as_array().unwrap());
+    let tests = targets.filter(|target| list(&target["kind"]) == ["test"]);
+    let missing: Vec<_> = tests
+        .map(|target| target["name"].as_str().unwrap())
+        .filter(|name| !run.contains(name))
+        .collect();
+    assert!(run.len() > 3 && missing.is_empty(), "not run: {missing:?}");
 }

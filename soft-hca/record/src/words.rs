@@ -214,7 +214,7 @@ pub(crate) fn label(entry: &Entry) -> Label {
     if let Some(error) = error {
         rest = format!("{error}; {rest}");
     }
-    // Of what a call gives, its first value matters most.
+    // The first value matters most among the results of a call.
     let result = all(Place::Result).next().filter(|_| said.brief.is_none() && error.is_none());
     let result = result.map_or(String::new(), |given| match given.is_named {
         true => format!("\u{2192} {}", given.brief()),

@@ -145,10 +145,12 @@ impl Kept {
         Self { keeper, daemon, descriptors: descriptors(daemon) }
     }
 
-    /// The fabric is killed and comes again, with the same address.
-    fn start_anew(&mut self, host: &Host) {
+    /// The fabric and all its programs are killed, and it comes again with the same address. A program that neither
+    /// polls nor waits for events would keep the port of the fabric that is gone: see `hosts_own_port.rs`.
+    fn start_anew(&mut self, host: &Host, program: &mut Program) {
         kill_daemon(host);
         self.keeper.kill();
+        program.kill();
         *self = Self::new(host);
     }
 
@@ -214,8 +216,7 @@ fn either_side_is_killed() {
                 &mut server
             }
             Victim::Host => {
-                kept[1].start_anew(&hosts.b);
-                client.kill();
+                kept[1].start_anew(&hosts.b, &mut client);
                 &mut server
             }
         };

@@ -19,7 +19,7 @@ use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 /// A queue that a program posts receives to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReceiveQueue {
     /// The one of the queue pair with a number.
     Own(u32),
@@ -103,6 +103,24 @@ fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
 }
 
 impl Actor<'_> {
+    /// Shows `each` the sends of a queue pair with their elements that were posted since the last time. `seen` is the
+    /// caller's, 0 at the first time, and moves on.
+    pub fn posted_since(
+        &self,
+        qpn: u32,
+        seen: &AtomicU32,
+        mut each: impl FnMut(&SendPosted, &[Element]),
+    ) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        let Some(ring) = send_ring(self.arena, qp) else { return };
+        let (first, count) = untraced(&ring, SendCursors::of(qp, &ring).completed, seen);
+        for index in 0..count {
+            let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
+            let (event, list) = send_posted(self.arena, qp, qpn, &wqe);
+            each(&event, &list);
+        }
+    }
+
     /// Traces what was posted to a queue of this process: at a time if that is known, or before.
     #[cold]
     pub fn trace_posted_receives(&self, queue: ReceiveQueue, t: Option<u64>) {

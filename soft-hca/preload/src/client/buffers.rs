@@ -9,8 +9,8 @@
 //!
 //! Neither inline data, which the post itself reads, nor what reads and atomic operations write to are looked at.
 
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Acquire;
@@ -23,12 +23,10 @@ use soft_hca_core::uapi::verbs::{opcode, send_flag};
 use crate::client::layout::Wc;
 use crate::client::memory;
 use crate::client::of_process::OfProcess;
+use crate::client::outstanding::{Outstanding, Request};
 
 /// As many bytes of each element are looked at.
 const LOOKED_AT: usize = 64 << 10;
-
-/// As many sends of a queue pair are remembered, of which no completion was polled.
-const MOST: usize = 1 << 14;
 
 /// An element of a send, as it was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +37,14 @@ struct Buffer {
 }
 
 /// A send of which no polled completion says that it is done.
-#[derive(Clone, Debug)]
-struct Send {
-    wr_id: u64,
-    is_signaled: bool,
-    buffers: Vec<Buffer>,
-}
+type Send = Request<Vec<Buffer>>;
 
-/// Sends by queue pair, the oldest first.
+/// Sends by queue pair.
 #[derive(Debug, Default)]
 struct Sends {
     /// The recording that they are of.
     recording: u32,
-    queue_pairs: HashMap<u32, VecDeque<Send>>,
+    queue_pairs: HashMap<u32, Outstanding<Vec<Buffer>>>,
 }
 
 fn sends() -> MutexGuard<'static, Sends> {
@@ -91,7 +84,7 @@ pub(super) fn posted(arena: &Mapping, recorder: &Recorder, send: &SendPosted, li
     let buffers = list.iter().filter_map(|&Element { address, length, .. }| {
         Some(Buffer { address, length, digest: digest(address, length)? })
     });
-    let send = Send { wr_id, is_signaled, buffers: buffers.collect() };
+    let send = Send { wr_id, is_signaled, what: buffers.collect() };
     sends().post(recorder.recording(), qpn, send);
 }
 
@@ -106,7 +99,7 @@ pub(super) fn polled(recorder: &Recorder, completions: &[Wc]) -> Vec<Changed> {
         sends.begin(recorder.recording());
         completions.iter().flat_map(|completion| sends.complete(completion)).collect()
     };
-    ended.iter().flat_map(|(qpn, send)| send.changed(*qpn)).collect()
+    ended.iter().flat_map(|(qpn, send)| changed(*qpn, send)).collect()
 }
 
 /// A queue pair is reset, or gone: nothing that was posted to it is executed any more.
@@ -124,11 +117,7 @@ impl Sends {
 
     fn post(&mut self, recording: u32, qpn: u32, send: Send) {
         self.begin(recording);
-        let queue = self.queue_pairs.entry(qpn).or_default();
-        if queue.len() == MOST {
-            queue.pop_front();
-        }
-        queue.push_back(send);
+        self.queue_pairs.entry(qpn).or_default().post(send);
     }
 
     /// The sends whose buffers were the adapter's until a completion is polled.
@@ -140,30 +129,24 @@ impl Sends {
             queue.clear();
             Vec::new()
         } else if completion.is_receive() {
-            let answered =
-                |send: &mut Send| Send { buffers: std::mem::take(&mut send.buffers), ..*send };
+            let answered = |send: &mut Send| Send { what: std::mem::take(&mut send.what), ..*send };
             queue.iter_mut().map(answered).collect()
         } else {
-            let is_it = |send: &Send| send.is_signaled && send.wr_id == completion.wr_id;
-            let count = queue.iter().position(is_it).map_or(0, |last| last + 1);
-            queue.drain(..count).collect()
+            queue.through(completion.wr_id).collect()
         };
         ended.into_iter().map(|send| (qpn, send)).collect()
     }
 }
 
-impl Send {
-    /// Its buffers that have other bytes than they had.
-    fn changed(&self, qpn: u32) -> impl Iterator<Item = Changed> {
-        let wr_id = self.wr_id;
-        self.buffers.iter().filter_map(move |&Buffer { address, length, digest: before }| {
-            let now = digest(address, length);
-            let is_unmapped = u32::from(now.is_none());
-            let changed =
-                Changed { wr_id, address, length, qpn, is_unmapped, ..Changed::default() };
-            (now != Some(before)).then_some(changed)
-        })
-    }
+/// The buffers of a send that have other bytes than they had.
+fn changed(qpn: u32, send: &Send) -> impl Iterator<Item = Changed> {
+    let wr_id = send.wr_id;
+    send.what.iter().filter_map(move |&Buffer { address, length, digest: before }| {
+        let now = digest(address, length);
+        let is_unmapped = u32::from(now.is_none());
+        let changed = Changed { wr_id, address, length, qpn, is_unmapped, ..Changed::default() };
+        (now != Some(before)).then_some(changed)
+    })
 }
 
 #[cfg(test)]
@@ -187,8 +170,8 @@ mod tests {
         for &(wr_id, is_signaled, bytes) in list {
             let (address, length) = (bytes.as_ptr().expose_provenance() as u64, bytes.len() as u32);
             let digest = digest(address, length).unwrap();
-            let buffers = vec![Buffer { address, length, digest }];
-            sends.post(RECORDING, QPN, Send { wr_id, is_signaled, buffers });
+            let what = vec![Buffer { address, length, digest }];
+            sends.post(RECORDING, QPN, Send { wr_id, is_signaled, what });
         }
         sends
     }
@@ -199,9 +182,9 @@ mod tests {
         completion
     }
 
-    fn changed(sends: &mut Sends, completion: &Wc) -> Vec<u64> {
+    fn changed_at(sends: &mut Sends, completion: &Wc) -> Vec<u64> {
         let ended = sends.complete(completion);
-        ended.iter().flat_map(|(qpn, send)| send.changed(*qpn)).map(|it| it.wr_id).collect()
+        ended.iter().flat_map(|(qpn, send)| changed(*qpn, send)).map(|it| it.wr_id).collect()
     }
 
     #[test]
@@ -211,9 +194,9 @@ mod tests {
         let mut sends = queue(&[(1, false, first), (2, true, second), (3, true, third)]);
         bytes[0][7].set(9);
         bytes[2][0].set(9);
-        assert_eq!(changed(&mut sends, &completion(2, 0)), [1]);
-        assert_eq!(changed(&mut sends, &completion(3, 0)), [3]);
-        assert_eq!(changed(&mut sends, &completion(3, 0)), []);
+        assert_eq!(changed_at(&mut sends, &completion(2, 0)), [1]);
+        assert_eq!(changed_at(&mut sends, &completion(3, 0)), [3]);
+        assert_eq!(changed_at(&mut sends, &completion(3, 0)), []);
     }
 
     #[test]
@@ -222,10 +205,10 @@ mod tests {
         let [first, second] = &bytes;
         let mut sends = queue(&[(1, true, first), (2, true, second)]);
         bytes[0][0].set(9);
-        assert_eq!(changed(&mut sends, &completion(7, Wc::RECV)), [1]);
+        assert_eq!(changed_at(&mut sends, &completion(7, Wc::RECV)), [1]);
         bytes[1][0].set(9);
-        assert_eq!(changed(&mut sends, &completion(1, 0)), []);
-        assert_eq!(changed(&mut sends, &completion(2, 0)), []);
+        assert_eq!(changed_at(&mut sends, &completion(1, 0)), []);
+        assert_eq!(changed_at(&mut sends, &completion(2, 0)), []);
     }
 
     #[test]
@@ -235,12 +218,12 @@ mod tests {
         bytes[0].set(9);
         let mut failed = completion(1, 0);
         failed.status = 5;
-        assert_eq!(changed(&mut sends, &failed), []);
-        assert_eq!(changed(&mut sends, &completion(1, 0)), []);
+        assert_eq!(changed_at(&mut sends, &failed), []);
+        assert_eq!(changed_at(&mut sends, &completion(1, 0)), []);
         let mut sends = queue(&[(1, true, &bytes)]);
         sends.begin(RECORDING + 1);
         bytes[0].set(8);
-        assert_eq!(changed(&mut sends, &completion(1, 0)), []);
+        assert_eq!(changed_at(&mut sends, &completion(1, 0)), []);
     }
 
     #[test]
@@ -248,9 +231,9 @@ mod tests {
         let send = Send {
             wr_id: 1,
             is_signaled: true,
-            buffers: vec![Buffer { address: 4096, length: 8, digest: 0 }],
+            what: vec![Buffer { address: 4096, length: 8, digest: 0 }],
         };
-        let [changed] = send.changed(QPN).collect::<Vec<_>>()[..] else { panic!("one buffer") };
+        let [changed] = changed(QPN, &send).collect::<Vec<_>>()[..] else { panic!("one buffer") };
         assert_eq!((changed.is_unmapped, changed.qpn, changed.length), (1, QPN, 8));
     }
 }

@@ -108,7 +108,7 @@ pub(crate) struct Wc {
     pub status: u32,
     pub opcode: u32,
     vendor_err: u32,
-    byte_len: u32,
+    pub byte_len: u32,
     imm_data: u32,
     pub qp_num: u32,
     behind: [u32; 4],

@@ -13,6 +13,7 @@
 //! | `recorded` | what a program calls, traced |
 //! | `files` | what stands behind a descriptor |
 //! | `strict` | a program that is run strictly |
+//! | `sanitizer` | a program with a sanitizer, which is told of the device |
 //! | `acknowledged` | events that the program has taken and acknowledged |
 //! | `polled`, `receives` | completions that are polled, and buffers of receives, traced |
 //! | `forks`, `forked` | children of `fork` |
@@ -21,6 +22,7 @@
 //! | `in_vain` | polls that find nothing |
 //! | `process`, `env` | this process as a member of the fabric, and what the data path asks of it |
 //! | `buffers` | buffers of sends, compared |
+//! | `outstanding`, `lists` | requests whose completions were not polled, and lists of receives |
 //! | `doorbell` | the short way from a doorbell to a queue pair |
 //! | `lifeline`, `daemon` | connections to the daemon |
 //! | `loaded` | libraries of the process |
@@ -49,6 +51,7 @@ mod identity;
 mod in_vain;
 mod layout;
 mod lifeline;
+mod lists;
 mod loaded;
 mod memory;
 mod memory_owner;
@@ -56,10 +59,12 @@ mod netlink;
 mod notes;
 mod of_process;
 mod outcome;
+mod outstanding;
 mod polled;
 mod process;
 mod receives;
 mod recorded;
+mod sanitizer;
 mod share;
 mod site;
 mod stderr;

@@ -5,7 +5,7 @@
 //! the completion; so the memory has to be mapped until then, and if it is on the stack, the function that it belongs
 //! to must not have returned.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -15,17 +15,12 @@ use soft_hca_core::system::page_bytes;
 use soft_hca_core::trace;
 use soft_hca_core::trace::event::Changed;
 
-use crate::client::layout::{RecvWr, Sge, Wc};
+use crate::client::layout::{Sge, Wc};
+use crate::client::lists::{self, Listed};
+use crate::client::outstanding::{Outstanding, Request};
 use crate::client::process::Process;
 use crate::client::site::Frame;
 use crate::client::{memory, site};
-
-/// The number of a queue's receives that are remembered.
-const MOST: usize = 1 << 14;
-
-/// The numbers of a posted list's requests, and of each request's elements, that are looked at.
-const LONGEST: usize = 4096;
-const ELEMENTS: usize = 256;
 
 /// A buffer of a receive.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +32,7 @@ struct Buffer {
 }
 
 /// A posted receive.
-#[derive(Debug)]
-struct Receive {
-    wr_id: u64,
-    buffers: Vec<Buffer>,
-}
+type Receive = Request<Vec<Buffer>>;
 
 /// A queue: whether it is a shared one, and its number.
 type Queue = (bool, u32);
@@ -53,12 +44,12 @@ fn key(queue: ReceiveQueue) -> Queue {
     }
 }
 
-/// Receives by queue, the oldest first.
+/// Receives by queue.
 #[derive(Debug, Default)]
 struct Receives {
     /// The recording that they belong to.
     recording: u32,
-    queues: HashMap<Queue, VecDeque<Receive>>,
+    queues: HashMap<Queue, Outstanding<Vec<Buffer>>>,
 }
 
 fn receives(recording: u32) -> MutexGuard<'static, Receives> {
@@ -76,15 +67,10 @@ pub(super) fn posts(process: &Process, queue: ReceiveQueue, first: u64) {
     if !recorder.compares_buffers() {
         return;
     }
-    let request = |at: u64| memory::read_as::<RecvWr>(at);
-    let next = |wr: &RecvWr| Some(wr.next).filter(|next| *next != 0).and_then(request);
-    let list = std::iter::successors(request(first), next).take(LONGEST);
-    let list: Vec<Receive> = list.map(|wr| Receive::new(&wr)).collect();
+    let list: Vec<Receive> = lists::receives(first).map(remembered).collect();
     let mut receives = receives(recorder.recording());
     let known = receives.queues.entry(key(queue)).or_default();
-    known.extend(list);
-    let more = known.len().saturating_sub(MOST);
-    known.drain(..more);
+    list.into_iter().for_each(|receive| known.post(receive));
 }
 
 /// Forgets a queue's receives, as its content is unknown: some were refused, its queue pair is reset, or it is gone.
@@ -110,47 +96,41 @@ pub(super) fn polled(process: &Process, completions: &[Wc]) -> Vec<Changed> {
         });
         done.collect()
     };
-    done.iter().flat_map(|(qpn, receive)| receive.gone(*qpn)).collect()
+    done.iter().flat_map(|(qpn, receive)| gone(*qpn, receive)).collect()
 }
 
 /// The queue that the receives of a queue pair are in.
-fn queue_of(arena: &Mapping, qpn: u32) -> ReceiveQueue {
+pub(super) fn queue_of(arena: &Mapping, qpn: u32) -> ReceiveQueue {
     let shared = arena.qp(qpn).and_then(|qp| qp.srq.load(Acquire).checked_sub(1));
     shared.map_or(ReceiveQueue::Own(qpn), ReceiveQueue::Shared)
 }
 
 impl Receives {
     fn take(&mut self, queue: ReceiveQueue, wr_id: u64) -> Option<Receive> {
-        let known = self.queues.get_mut(&key(queue))?;
-        let at = known.iter().position(|receive| receive.wr_id == wr_id)?;
-        known.remove(at)
+        self.queues.get_mut(&key(queue))?.take(wr_id)
     }
 }
 
-impl Receive {
-    fn new(wr: &RecvWr) -> Self {
-        let elements = usize::try_from(wr.num_sge).unwrap_or(0).min(ELEMENTS);
-        let place = |number: usize| wr.sg_list.wrapping_add((number * size_of::<Sge>()) as u64);
-        let elements = (0..elements).map_while(|number| memory::read_as::<Sge>(place(number)));
-        let buffers = elements.filter(|sge| sge.length > 0).map(|Sge { addr, length, .. }| {
-            let frame = site::frame_of(addr as usize).map(|frame| (trace::thread(), frame));
-            Buffer { address: addr, length, frame }
-        });
-        Self { wr_id: wr.wr_id, buffers: buffers.collect() }
-    }
+/// A receive that is about to be posted, as it is remembered.
+fn remembered(Listed { wr_id, elements }: Listed) -> Receive {
+    let buffers = elements.iter().map(|&Sge { addr: address, length, .. }| {
+        let frame = site::frame_of(address as usize).map(|frame| (trace::thread(), frame));
+        Buffer { address, length, frame }
+    });
+    Receive { wr_id, is_signaled: true, what: buffers.collect() }
+}
 
-    /// Its buffers that are gone.
-    fn gone(&self, qpn: u32) -> impl Iterator<Item = Changed> {
-        let wr_id = self.wr_id;
-        self.buffers.iter().filter_map(move |buffer| {
-            let Buffer { address, length, frame } = *buffer;
-            let is_unmapped = u32::from(!is_there(address, length));
-            let own = frame.filter(|(thread, _)| *thread == trace::thread());
-            let has_returned = u32::from(own.is_some_and(|(_, frame)| frame.has_returned()));
-            let changed = Changed { wr_id, address, length, qpn, is_unmapped, has_returned };
-            (is_unmapped + has_returned > 0).then_some(changed)
-        })
-    }
+/// The buffers of a receive that are gone.
+fn gone(qpn: u32, receive: &Receive) -> impl Iterator<Item = Changed> {
+    let wr_id = receive.wr_id;
+    receive.what.iter().filter_map(move |buffer| {
+        let Buffer { address, length, frame } = *buffer;
+        let is_unmapped = u32::from(!is_there(address, length));
+        let own = frame.filter(|(thread, _)| *thread == trace::thread());
+        let has_returned = u32::from(own.is_some_and(|(_, frame)| frame.has_returned()));
+        let changed = Changed { wr_id, address, length, qpn, is_unmapped, has_returned };
+        (is_unmapped + has_returned > 0).then_some(changed)
+    })
 }
 
 /// Whether the first and the last byte of a buffer are mapped; one look is enough if they are on one page.
@@ -166,25 +146,25 @@ mod tests {
     use super::*;
 
     fn receive(wr_id: u64, address: u64) -> Receive {
-        Receive { wr_id, buffers: vec![Buffer { address, length: 8, frame: None }] }
+        let what = vec![Buffer { address, length: 8, frame: None }];
+        Receive { wr_id, is_signaled: true, what }
     }
 
     #[test]
     fn memory_that_is_gone_is_told() {
         let bytes = [0u8; 8];
-        assert_eq!(receive(1, bytes.as_ptr() as u64).gone(17).count(), 0);
-        let gone: Vec<Changed> = receive(1, 4096).gone(17).collect();
+        assert_eq!(gone(17, &receive(1, bytes.as_ptr() as u64)).count(), 0);
+        let gone: Vec<Changed> = gone(17, &receive(1, 4096)).collect();
         let [gone] = gone[..] else { panic!("one buffer") };
         assert_eq!((gone.is_unmapped, gone.has_returned, gone.qpn), (1, 0, 17));
     }
 
     #[test]
-    fn each_receive_is_taken_once() {
+    fn queues_have_their_own_receives() {
         let mut receives = Receives::default();
         let queue = ReceiveQueue::Own(17);
-        receives.queues.entry(key(queue)).or_default().extend([receive(1, 8), receive(2, 16)]);
-        assert_eq!(receives.take(queue, 2).unwrap().buffers[0].address, 16);
-        assert!(receives.take(queue, 2).is_none());
-        assert!(receives.take(ReceiveQueue::Shared(17), 1).is_none(), "another queue");
+        receives.queues.entry(key(queue)).or_default().post(receive(2, 16));
+        assert!(receives.take(ReceiveQueue::Shared(17), 2).is_none());
+        assert_eq!(receives.take(queue, 2).unwrap().what[0].address, 16);
     }
 }

@@ -6,44 +6,23 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use zerocopy::FromBytes;
 
-use super::table;
-use crate::client::files::table as descriptors;
-use crate::client::functions::{Functions, PollCq, Post, Slot, StartPoll};
-use crate::client::layout::{Qp, RecvWr, SendWr, Srq, Wc};
-use crate::client::strict::depth::{Polled, Receives, Send, depths};
+use super::below::Below;
+use super::{post as posts, table};
+use crate::client::functions::{Functions, Post, Slot, StartPoll};
+use crate::client::layout::{Qp, RecvWr, SendWr, Wc};
+use crate::client::strict::depth::{Polled, Send, depths};
 use crate::client::strict::{self, late};
 use crate::client::{memory, process};
+use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::uapi::verbs::{send_flag, state};
 
-/// The functions below this layer: the provider's, which are the same for all of its contexts.
-struct Below {
-    poll_cq: Slot<PollCq>,
-    start_poll: Slot<StartPoll>,
-    post_send: Slot<Post>,
-    post_recv: Slot<Post>,
-    post_srq_recv: Slot<Post>,
-}
-
-static BELOW: Below = Below {
-    poll_cq: Slot::empty(),
-    start_poll: Slot::empty(),
-    post_send: Slot::empty(),
-    post_recv: Slot::empty(),
-    post_srq_recv: Slot::empty(),
-};
+static BELOW: Below = Below::empty();
 
 /// Puts this layer before a context's functions.
 pub(super) fn before_context(own: Functions) -> Functions {
-    BELOW.poll_cq.store(Some(own.poll_cq), Release);
-    BELOW.post_send.store(own.post_send, Release);
-    BELOW.post_recv.store(own.post_recv, Release);
-    BELOW.post_srq_recv.store(own.post_srq_recv, Release);
-    Functions {
-        poll_cq,
-        post_send: own.post_send.map(|_| post_send as Post),
-        post_recv: own.post_recv.map(|_| post_recv as Post),
-        post_srq_recv: own.post_srq_recv.map(|_| post_srq_recv as Post),
-    }
+    let (post_send, post_recv) = (Some(post_send as Post), Some(post_recv as Post));
+    let layer = Functions { poll_cq, post_send, post_recv, post_srq_recv: Some(post_srq_recv) };
+    BELOW.put_before(own, layer)
 }
 
 /// Puts this layer before an extended queue's function.
@@ -186,7 +165,7 @@ unsafe extern "C-unwind" fn post_send(
 unsafe fn post_receives(
     own: &Slot<Post>,
     call: [*mut c_void; 3],
-    queue: Option<Receives>,
+    queue: Option<ReceiveQueue>,
 ) -> c_int {
     let list = requests(call[1]);
     let taken = queue.map_or(list.len(), |queue| depths().post_receives(queue, list.len()));
@@ -206,7 +185,7 @@ unsafe extern "C-unwind" fn post_recv(
 ) -> c_int {
     // SAFETY: the program gives a queue pair of its own, and may not destroy it during the call.
     let qpn = unsafe { (*qp.cast::<Qp>()).qp_num };
-    let queue = Receives::Own(qpn);
+    let queue = ReceiveQueue::Own(qpn);
     // Before RTR no message comes.
     let may_receive = |process: &process::Process| {
         process.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) >= state::RTR)
@@ -225,10 +204,7 @@ unsafe extern "C-unwind" fn post_srq_recv(
     bad: *mut c_void,
 ) -> c_int {
     // SAFETY: the program gives a queue of its own, and may not destroy it during the call.
-    let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
-    // SAFETY: a context lives as long as its queues.
-    let fd = unsafe { (**context).cmd_fd };
-    let queue = descriptors::srq_index(fd, *handle).map(Receives::Shared);
+    let queue = unsafe { posts::shared_queue(srq) };
     // SAFETY: the program's own call, of which nothing is changed.
     unsafe { post_receives(&BELOW.post_srq_recv, [srq, first, bad], queue) }
 }

@@ -18,9 +18,11 @@
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
 
+mod below;
 mod layer;
 mod poll;
 mod post;
+mod sanitized;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,7 @@ use crate::client::cq::Queue;
 use crate::client::functions::{Functions, PollCq, Post, Slot};
 use crate::client::layout::{Context, ExtendedCq};
 use crate::client::of_process::OfProcess;
-use crate::client::{memory, strict};
+use crate::client::{memory, sanitizer, strict};
 use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_send, post_srq_recv};
 use table::{CONTEXTS, QUEUES};
@@ -105,6 +107,9 @@ fn hook_functions(address: usize, own_poll: &Slot<PollCq>) -> bool {
         post_recv: receives.load(Acquire),
         post_srq_recv: shared.load(Acquire),
     };
+    if sanitizer::is_on() {
+        own = sanitized::before_context(own);
+    }
     if strict::is_on() {
         own = layer::before_context(own);
     }
@@ -159,6 +164,9 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     let (starts, nexts, ends) =
         unsafe { (&(*extended).start_poll, &(*extended).next_poll, &(*extended).end_poll) };
     let mut own = starts.load(Acquire);
+    if sanitizer::is_on() {
+        own = own.map(sanitized::before_start_poll);
+    }
     if strict::is_on() {
         own = own.map(layer::before_start_poll);
     }

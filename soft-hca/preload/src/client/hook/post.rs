@@ -72,14 +72,28 @@ const LONGEST: usize = 4096;
 /// # Safety
 /// `bad` is null, or has an address.
 unsafe fn refused(first: *mut c_void, bad: *mut c_void) -> u64 {
-    let first = first as u64;
     // SAFETY: the caller's promise.
-    let Some(bad) = (unsafe { bad.cast::<u64>().as_ref() }) else { return first };
+    let posted = unsafe { posted_before(first, bad) };
+    requests(first as u64).nth(posted).unwrap_or(first as u64)
+}
+
+/// The addresses of a list's requests.
+fn requests(first: u64) -> impl Iterator<Item = u64> {
     // The next one is named behind the first word, whatever is posted.
     let next =
         |at: &u64| memory::read_as::<[u64; 2]>(*at).map(|[_, next]| next).filter(|next| *next != 0);
-    let mut list = std::iter::successors(Some(first), next).take(LONGEST);
-    list.find(|at| at == bad).unwrap_or(first)
+    std::iter::successors(Some(first), next).take(LONGEST)
+}
+
+/// The number of requests of a list that were posted before one was refused, whose address the provider has left in
+/// `bad`; 0 if it has left none.
+///
+/// # Safety
+/// `bad` is null, or has an address.
+pub(super) unsafe fn posted_before(first: *mut c_void, bad: *mut c_void) -> usize {
+    // SAFETY: the caller's promise.
+    let Some(bad) = (unsafe { bad.cast::<u64>().as_ref() }) else { return 0 };
+    requests(first as u64).position(|at| at == *bad).unwrap_or(0)
 }
 
 /// Elements of a list that are looked at.
@@ -101,6 +115,27 @@ fn length(list: u64, elements: i32) -> u64 {
 unsafe fn functions(queue: *mut c_void) -> Option<&'static table::Context> {
     // SAFETY: the caller's promise.
     CONTEXTS.find(unsafe { *queue.cast::<usize>() })
+}
+
+/// The receive queue of a queue pair.
+///
+/// # Safety
+/// `qp` is the address of a `struct ibv_qp`.
+pub(super) unsafe fn own_queue(qp: *mut c_void) -> ReceiveQueue {
+    // SAFETY: the caller's promise.
+    ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num })
+}
+
+/// A shared receive queue, if it is known.
+///
+/// # Safety
+/// `srq` is the address of a `struct ibv_srq`.
+pub(super) unsafe fn shared_queue(srq: *mut c_void) -> Option<ReceiveQueue> {
+    // SAFETY: the caller's promise.
+    let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
+    // SAFETY: a context lives as long as its queues.
+    let fd = unsafe { (**context).cmd_fd };
+    descriptors::srq_index(fd, *handle).map(ReceiveQueue::Shared)
 }
 
 /// `post_send` of a context.
@@ -152,7 +187,7 @@ pub(super) unsafe extern "C-unwind" fn post_recv(
     let own = unsafe { functions(qp) }.and_then(|known| known.post_recv.load(Relaxed));
     let Some(own) = own else { return libc::EINVAL };
     // SAFETY: the program's own queue pair, which it may not destroy during the call.
-    let queue = || Some(ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num }));
+    let queue = || Some(unsafe { own_queue(qp) });
     // SAFETY: the provider's function, which gets what the program has given to this one.
     unsafe { call(own, [qp, first, bad], c"ibv_post_recv", queue) }
 }
@@ -166,13 +201,8 @@ pub(super) unsafe extern "C-unwind" fn post_srq_recv(
     // SAFETY: as in `post_send`, of a shared receive queue.
     let own = unsafe { functions(srq) }.and_then(|known| known.post_srq_recv.load(Relaxed));
     let Some(own) = own else { return libc::EINVAL };
-    let queue = || {
-        // SAFETY: as above.
-        let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
-        // SAFETY: a context lives as long as its queues.
-        let fd = unsafe { (**context).cmd_fd };
-        descriptors::srq_index(fd, *handle).map(ReceiveQueue::Shared)
-    };
+    // SAFETY: the program's own queue, which it may not destroy during the call.
+    let queue = || unsafe { shared_queue(srq) };
     // SAFETY: the provider's function, which gets what the program has given to this one.
     unsafe { call(own, [srq, first, bad], c"ibv_post_srq_recv", queue) }
 }

@@ -59,6 +59,11 @@ thread_local! {
     static LAST: Cell<Call> = const { Cell::new(Call { site: Site { place: 0, call: 0 }, frame: 0, way: 0 }) };
 }
 
+/// The frames of the calling thread's program.
+pub(super) fn callers() -> Stack {
+    Stack::walk()
+}
+
 /// The site of a command that the calling thread's program is about to give, if all is recorded.
 pub(super) fn of_command() -> Site {
     let process = process::recorded().or_else(process::recorded_parent);

@@ -35,7 +35,7 @@ unsafe extern "C-unwind" {
 
 /// What the frames tell.
 #[derive(Debug, Default)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     /// Addresses behind the program's call instructions, the innermost first.
     callers: [usize; DEPTH],
     depth: usize,
@@ -76,7 +76,7 @@ impl Stack {
     }
 
     /// Addresses behind the program's call instructions, the innermost first.
-    pub(super) fn callers(&self) -> &[usize] {
+    pub(crate) fn callers(&self) -> &[usize] {
         &self.callers[..self.depth]
     }
 
@@ -87,7 +87,18 @@ impl Stack {
             return false;
         }
         let known = table::code(ip);
-        match (known.map(|known| known.whose), self.depth) {
+        let whose = known.map(|known| known.whose);
+        if whose == Some(Whose::Library) {
+            // What the library has called was no call of the program's, but a function of the C library that a sanitizer
+            // has replaced.
+            *self = Self {
+                passed: self.passed,
+                visited: self.visited,
+                way: self.way,
+                ..Self::default()
+            };
+        }
+        match (whose, self.depth) {
             (Some(Whose::Ours), 0) => true,
             (whose @ Some(_), 0) if whose == self.passed => true,
             (Some(Whose::Library), 0) => {

@@ -9,6 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::MutexGuard;
 
+use soft_hca_core::engine::ReceiveQueue;
+
 use crate::client::of_process::OfProcess;
 
 /// What a queue pair was created with.
@@ -38,7 +40,7 @@ struct QueuePair {
     asked: Asked,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
-    /// Receives that are in the queue.
+    /// ReceiveQueue that are in the queue.
     receives: u32,
     has_failed: bool,
 }
@@ -64,15 +66,6 @@ pub(crate) struct Depths {
     queue_pairs: HashMap<u32, QueuePair>,
     /// By index.
     shared: HashMap<u32, Shared>,
-}
-
-/// Which queue receives are posted to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Receives {
-    /// That of a queue pair with a number.
-    Own(u32),
-    /// A shared one, by its index.
-    Shared(u32),
 }
 
 /// A completion that was polled.
@@ -159,15 +152,15 @@ impl Depths {
     }
 
     /// Takes receives into a queue; gives how many have room there.
-    pub(crate) fn post_receives(&mut self, queue: Receives, count: usize) -> usize {
+    pub(crate) fn post_receives(&mut self, queue: ReceiveQueue, count: usize) -> usize {
         let (receives, limit) = match queue {
-            Receives::Own(qpn) => match self.queue_pairs.get_mut(&qpn) {
+            ReceiveQueue::Own(qpn) => match self.queue_pairs.get_mut(&qpn) {
                 Some(queue_pair) if queue_pair.asked.is_followed[1] && !queue_pair.has_failed => {
                     (&mut queue_pair.receives, queue_pair.asked.max_recv_wr)
                 }
                 _ => return count,
             },
-            Receives::Shared(srq) => match self.shared.get_mut(&srq) {
+            ReceiveQueue::Shared(srq) => match self.shared.get_mut(&srq) {
                 Some(shared) => (&mut shared.receives, shared.max_wr),
                 None => return count,
             },
@@ -178,10 +171,12 @@ impl Depths {
     }
 
     /// The last `count` of the receives that were taken were not posted after all.
-    pub(crate) fn take_back_receives(&mut self, queue: Receives, count: usize) {
+    pub(crate) fn take_back_receives(&mut self, queue: ReceiveQueue, count: usize) {
         let receives = match queue {
-            Receives::Own(qpn) => self.queue_pairs.get_mut(&qpn).map(|qp| &mut qp.receives),
-            Receives::Shared(srq) => self.shared.get_mut(&srq).map(|shared| &mut shared.receives),
+            ReceiveQueue::Own(qpn) => self.queue_pairs.get_mut(&qpn).map(|qp| &mut qp.receives),
+            ReceiveQueue::Shared(srq) => {
+                self.shared.get_mut(&srq).map(|shared| &mut shared.receives)
+            }
         };
         if let Some(receives) = receives {
             *receives = receives.saturating_sub(count as u32);
@@ -205,7 +200,7 @@ impl Depths {
                 queue_pair.sends.drain(..done);
             }
             (true, None) => queue_pair.receives = queue_pair.receives.saturating_sub(1),
-            (true, Some(srq)) => self.take_back_receives(Receives::Shared(srq), 1),
+            (true, Some(srq)) => self.take_back_receives(ReceiveQueue::Shared(srq), 1),
         }
     }
 }
@@ -248,13 +243,13 @@ mod tests {
     #[test]
     fn receives_come_back_one_by_one_and_shared_ones_to_their_queue() {
         let mut depths = depths(1);
-        let own = Receives::Own(QPN);
+        let own = ReceiveQueue::Own(QPN);
         assert_eq!(depths.post_receives(own, 3), 2);
         depths.polled(polled(7, true));
         assert_eq!(depths.post_receives(own, 3), 1);
         depths.begin_shared(5, 3);
         depths.queue_pairs.get_mut(&QPN).unwrap().asked.srq = Some(5);
-        let shared = Receives::Shared(5);
+        let shared = ReceiveQueue::Shared(5);
         assert_eq!(depths.post_receives(shared, 9), 3);
         depths.polled(polled(7, true));
         assert_eq!(depths.post_receives(shared, 9), 1);
@@ -267,10 +262,10 @@ mod tests {
         let mut depths = depths(1);
         depths.begin_shared(6, 2);
         depths.begin(QPN, Asked { srq: Some(6), ..Asked::default() });
-        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 2);
+        assert_eq!(depths.post_receives(ReceiveQueue::Shared(6), 2), 2);
         depths.forget(QPN);
         depths.polled(polled(1, true));
-        assert_eq!(depths.post_receives(Receives::Shared(6), 2), 1);
+        assert_eq!(depths.post_receives(ReceiveQueue::Shared(6), 2), 1);
     }
 
     #[test]

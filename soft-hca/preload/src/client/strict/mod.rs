@@ -236,8 +236,9 @@ mod tests {
     use soft_hca_core::uapi::verbs::Qpn;
     use zerocopy::{FromZeros, Immutable, IntoBytes};
 
-    use super::depth::{Receives, Send};
+    use super::depth::Send;
     use super::*;
+    use soft_hca_core::engine::ReceiveQueue;
 
     /// The answer to a command as the program gets it, by what the daemon has answered. All objects of this process
     /// are in one table: each test has numbers of its own.
@@ -312,7 +313,7 @@ mod tests {
         let send = [Send { wr_id: 1, is_signaled: true }; 2];
         let post = || {
             let mut depths = depths();
-            (depths.post_sends(QPN, &send), depths.post_receives(Receives::Own(QPN), 3))
+            (depths.post_sends(QPN, &send), depths.post_receives(ReceiveQueue::Own(QPN), 3))
         };
         assert_eq!(post(), (1, 2));
         // A change of something else, and to another state, leaves what is posted.
@@ -348,6 +349,6 @@ mod tests {
             noted(&arena, named, &asked, None, &0u32);
             assert_eq!(max_wr(), left);
         }
-        assert_eq!(depths().post_receives(Receives::Shared(srq), 20), 9);
+        assert_eq!(depths().post_receives(ReceiveQueue::Shared(srq), 20), 9);
     }
 }

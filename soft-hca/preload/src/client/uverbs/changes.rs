@@ -19,7 +19,7 @@ use crate::client::files::channel::Channel;
 use crate::client::files::table::{self, Entry};
 use crate::client::files::uverbs::UverbsFile;
 use crate::client::files::{on_demand, tokens};
-use crate::client::{acknowledged, buffers, doorbell, hook, receives, strict};
+use crate::client::{acknowledged, buffers, doorbell, hook, receives, sanitizer, strict};
 
 impl UverbsFile {
     /// Takes note of what a command has created or destroyed, and puts into the answer what only
@@ -75,7 +75,8 @@ impl UverbsFile {
             }
             Some(Created::Qp { handle, qpn }) => {
                 let qpn = qpn.into();
-                if !strict::is_on() {
+                // These have more to do at a doorbell than the short way does.
+                if !strict::is_on() && !sanitizer::is_on() {
                     doorbell::remember(fd, handle, qpn);
                 }
                 self.handles.add_qp(handle, qpn);
@@ -131,6 +132,7 @@ impl UverbsFile {
                 let handle = command.request::<request::DestroySrq>()?.srq_handle;
                 if let Some(index) = self.handles.remove_srq(handle) {
                     receives::forget(self.process, ReceiveQueue::Shared(index));
+                    sanitizer::forget_shared(index);
                 }
             }
             command::DESTROY_QP => {
@@ -157,6 +159,7 @@ impl UverbsFile {
     /// Forgets the requests of a queue pair that is reset, or gone: none of them will be executed.
     fn forget_requests(&self, qpn: u32) {
         buffers::forget(qpn);
+        sanitizer::forget(qpn);
         receives::forget(self.process, ReceiveQueue::Own(qpn));
     }
 

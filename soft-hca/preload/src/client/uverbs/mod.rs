@@ -32,7 +32,7 @@ use crate::client::files::{on_demand, tokens};
 use crate::client::notes::note;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, hook, memory, process, share, strict};
+use crate::client::{acknowledged, daemon, hook, memory, process, sanitizer, share, strict};
 use changes::read;
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
@@ -131,6 +131,9 @@ impl UverbsFile {
 
     fn post_send(&self, request: &request::PostSend) -> Result<()> {
         let qpn = self.handles.qpn(request.qp_handle).ok_or(NO_QP)?;
+        if sanitizer::is_on() {
+            sanitizer::sends_posted(self.process, qpn);
+        }
         if strict::is_on() {
             return self.process.actor().strict_doorbell(qpn);
         }
@@ -173,6 +176,7 @@ impl UverbsFile {
                 if request.length > 0 && !on_demand::is_on_demand(&request) {
                     let is_writable = request.access_flags & access::LOCAL_WRITE != 0;
                     memory::populate(request.start, request.length, is_writable)?;
+                    sanitizer::registers(request.start, request.length);
                     if is_writable {
                         // Peers write to it at any time, without a call of this process.
                         memcheck::is_written(request.start, request.length);

@@ -1,0 +1,293 @@
+//! A program's sanitizer, which knows its loads and stores, is told what the device does with its memory.
+//!
+//! From the post of a work request until its completion is polled, its buffers are the device's. So the device's accesses
+//! are told at the post, as early as they may be: whatever the program does to the same bytes before it has polled races
+//! with them, whether the device was quick or not.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `runtime` | functions of sanitizers, by their names |
+//! | `thread` | ThreadSanitizer |
+//! | `address` | AddressSanitizer |
+//! | `queue` | requests of a queue, and the device's accesses for them |
+//!
+//! The functions between ours and the provider's that call this are in `hook::sanitized`; there are none in a program
+//! without a sanitizer.
+
+mod address;
+mod queue;
+mod runtime;
+mod thread;
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_core::engine::ReceiveQueue;
+use soft_hca_core::trace::event::{Element, SendPosted};
+use soft_hca_core::uapi::verbs::{opcode, send_flag};
+
+use crate::client::layout::{Sge, Wc};
+use crate::client::lists::Listed;
+use crate::client::of_process::OfProcess;
+use crate::client::outstanding::Request;
+use crate::client::process::Process;
+use crate::client::receives::queue_of;
+use crate::client::{site, stderr};
+use address::AddressSanitizer;
+use queue::{Posted, Queue, Stretch};
+use thread::{Access, ThreadSanitizer};
+
+/// The sanitizers of this process.
+#[derive(Clone, Copy, Debug)]
+struct Sanitizers {
+    thread: Option<ThreadSanitizer>,
+    address: Option<AddressSanitizer>,
+}
+
+fn sanitizers() -> Option<&'static Sanitizers> {
+    static FOUND: OnceLock<Option<Sanitizers>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let (thread, address) = (ThreadSanitizer::find(), AddressSanitizer::find());
+        (thread.is_some() || address.is_some()).then_some(Sanitizers { thread, address })
+    });
+    found.as_ref()
+}
+
+/// Whether the program has a sanitizer that wants to know.
+pub(super) fn is_on() -> bool {
+    sanitizers().is_some()
+}
+
+/// More queues than these have no fiber: ThreadSanitizer has a limit of threads.
+const FIBERS: usize = 2048;
+
+/// A send queue.
+#[derive(Debug)]
+struct SendQueue {
+    /// How far it was looked at.
+    seen: AtomicU32,
+    queue: Queue,
+}
+
+/// Queues by their queue pair's number, or the index of a shared one.
+#[derive(Debug, Default)]
+struct Queues {
+    sends: HashMap<u32, SendQueue>,
+    receives: HashMap<ReceiveQueue, Queue>,
+}
+
+static QUEUES: OfProcess<Queues> = OfProcess::new();
+
+impl Sanitizers {
+    /// A new queue, of so many.
+    fn queue(&self, before: usize, name: &str) -> Queue {
+        let thread = self.thread.filter(|_| before < FIBERS);
+        let name = CString::new(format!("device: {name}")).expect("a name without NUL");
+        Queue::new(thread.map(|thread| thread.fiber(&name)))
+    }
+
+    /// Looks whether the device may access memory for a request of a queue. It is named as the runtime does not name
+    /// it: what is accessed, and by what.
+    fn check(&self, list: &[Stretch], place: usize, request: impl Fn() -> String) {
+        let Some(sanitizer) = &self.address else { return };
+        for &Stretch { access, address, length } in list {
+            if let Some(bad) = sanitizer.first_bad(address, length.into()) {
+                let verb = match access {
+                    Access::Read => "reads",
+                    Access::Write => "writes",
+                };
+                stderr::say(&format!(
+                    "the device {verb} {length} bytes at {address:#x} for {}; {bad:#x} is not the program's to use",
+                    request()
+                ));
+                sanitizer.report(access, bad, length.into(), place);
+            }
+        }
+    }
+}
+
+impl Queues {
+    fn count(&self) -> usize {
+        self.sends.len() + self.receives.len()
+    }
+}
+
+/// What the device does with the elements of a send queue's requests; nothing with those of some.
+fn access_of(kind: u32) -> Option<Access> {
+    match kind {
+        opcode::SEND
+        | opcode::SEND_WITH_IMM
+        | opcode::SEND_WITH_INV
+        | opcode::RDMA_WRITE
+        | opcode::RDMA_WRITE_WITH_IMM => Some(Access::Read),
+        opcode::RDMA_READ | opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => {
+            Some(Access::Write)
+        }
+        _ => None,
+    }
+}
+
+fn stretches(access: Access, list: &[Element]) -> Vec<Stretch> {
+    let stretch = |&Element { address, length, .. }: &Element| Stretch { access, address, length };
+    list.iter().map(stretch).filter(|stretch| stretch.length > 0).collect()
+}
+
+/// Sends were posted to a queue pair, and are not executed yet.
+pub(super) fn sends_posted(process: &Process, qpn: u32) {
+    let Some(own) = sanitizers() else { return };
+    let stack = site::callers();
+    let callers = stack.callers();
+    let place = callers.first().copied().unwrap_or_default();
+    let signals_all = process.arena.qp(qpn).is_some_and(|qp| qp.sq_sig_all.load(Acquire) != 0);
+    let mut queues = QUEUES.lock();
+    let before = queues.count();
+    let new = || {
+        let queue = own.queue(before, &format!("send queue of qp {qpn}"));
+        SendQueue { seen: AtomicU32::new(0), queue }
+    };
+    let SendQueue { seen, queue } = queues.sends.entry(qpn).or_insert_with(new);
+    process.actor().posted_since(qpn, seen, |send: &SendPosted, list| {
+        let SendPosted { wr_id, opcode, flags, .. } = *send;
+        let list = access_of(opcode).map(|access| stretches(access, list)).unwrap_or_default();
+        let is_signaled = signals_all || flags & send_flag::SIGNALED != 0;
+        own.check(&list, place, || format!("send wr_id {wr_id:#x} of qp {qpn}, posted"));
+        queue.post(callers, (wr_id, is_signaled), list);
+    });
+}
+
+/// How messages name a queue of receives.
+fn name(queue: ReceiveQueue) -> String {
+    match queue {
+        ReceiveQueue::Own(qpn) => format!("receive queue of qp {qpn}"),
+        ReceiveQueue::Shared(index) => format!("shared receive queue {index}"),
+    }
+}
+
+/// Receives are about to be posted to a queue.
+pub(super) fn receives_are_posted(queue: ReceiveQueue, list: Vec<Listed>) {
+    let Some(own) = sanitizers() else { return };
+    let stack = site::callers();
+    let callers = stack.callers();
+    let place = callers.first().copied().unwrap_or_default();
+    let mut queues = QUEUES.lock();
+    let before = queues.count();
+    let known = queues.receives.entry(queue).or_insert_with(|| own.queue(before, &name(queue)));
+    for Listed { wr_id, elements } in list {
+        let written =
+            |sge: &Sge| Stretch { access: Access::Write, address: sge.addr, length: sge.length };
+        let list: Vec<Stretch> = elements.iter().map(written).collect();
+        own.check(&list, place, || format!("receive wr_id {wr_id:#x}, {}, posted", name(queue)));
+        known.post(callers, (wr_id, true), list);
+    }
+}
+
+/// Receives of a queue were refused: the device leaves their memory alone.
+pub(super) fn receives_were_refused(queue: ReceiveQueue, list: impl IntoIterator<Item = u64>) {
+    let mut queues = QUEUES.lock();
+    let Some(known) = queues.receives.get_mut(&queue) else { return };
+    for wr_id in list {
+        known.received(wr_id);
+    }
+}
+
+/// The calling thread has polled completions, which the program is about to get.
+pub(super) fn polled(process: &Process, completions: &[Wc]) {
+    let Some(own) = sanitizers() else { return };
+    let mut queues = QUEUES.lock();
+    for completion in completions {
+        let qpn = completion.qp_num;
+        let done = queues.complete(queue_of(&process.arena, qpn), completion);
+        let written = done.iter().filter(|_| completion.status == 0);
+        for Request { wr_id, what, .. } in written {
+            let list = arrived(&what.list, completion);
+            let place = || site::callers().callers().first().copied().unwrap_or_default();
+            let request = || format!("wr_id {wr_id:#x} of qp {qpn}, polled");
+            if !list.is_empty() {
+                own.check(&list, place(), request);
+            }
+        }
+    }
+}
+
+/// The memory to which what has come was written: of a receive no more than the message.
+fn arrived(list: &[Stretch], completion: &Wc) -> Vec<Stretch> {
+    let mut left = if completion.is_receive() { completion.byte_len } else { u32::MAX };
+    let written = list.iter().filter(|stretch| stretch.access == Access::Write);
+    let cut = written.map(|stretch| {
+        let length = stretch.length.min(left);
+        left -= length;
+        Stretch { length, ..*stretch }
+    });
+    cut.filter(|stretch| stretch.length > 0).collect()
+}
+
+impl Queues {
+    /// The calling thread has polled a completion. Returns the requests that are over by it.
+    fn complete(&mut self, receives: ReceiveQueue, completion: &Wc) -> Vec<Request<Posted>> {
+        let sends = self.sends.get_mut(&completion.qp_num).map(|sends| &mut sends.queue);
+        let receives = self.receives.get_mut(&receives);
+        if completion.status != 0 {
+            // Its opcode says nothing. What is posted to the queue pair is flushed.
+            sends.into_iter().for_each(Queue::is_flushed);
+            if let Some(receives) = receives {
+                receives.received(completion.wr_id);
+                receives.is_over();
+            }
+            return Vec::new();
+        }
+        if !completion.is_receive() {
+            return sends.map(|sends| sends.sent(completion.wr_id)).unwrap_or_default();
+        }
+        // It may be the answer to what was sent, whose completion need not be polled then.
+        sends.into_iter().for_each(|sends| sends.is_over());
+        receives.and_then(|receives| receives.received(completion.wr_id)).into_iter().collect()
+    }
+}
+
+/// The calling thread has begun to poll an extended queue. Which completions it finds is not known here: all that
+/// was posted may be over.
+pub(super) fn polled_extended() {
+    let queues = QUEUES.lock();
+    queues.sends.values().for_each(|sends| sends.queue.is_over());
+    queues.receives.values().for_each(Queue::is_over);
+}
+
+/// A queue pair is reset, or gone: its requests are not executed any more.
+pub(super) fn forget(qpn: u32) {
+    if !is_on() {
+        return;
+    }
+    let mut queues = QUEUES.lock();
+    if let Some(mut sends) = queues.sends.remove(&qpn) {
+        sends.queue.is_flushed();
+    }
+    forget_receives(&mut queues, ReceiveQueue::Own(qpn));
+}
+
+/// The same of a shared receive queue.
+pub(super) fn forget_shared(index: u32) {
+    if is_on() {
+        forget_receives(&mut QUEUES.lock(), ReceiveQueue::Shared(index));
+    }
+}
+
+fn forget_receives(queues: &mut Queues, queue: ReceiveQueue) {
+    if let Some(mut receives) = queues.receives.remove(&queue) {
+        receives.is_flushed();
+    }
+}
+
+/// Memory is about to be registered.
+pub(super) fn registers(address: u64, length: u64) {
+    let Some(sanitizer) = sanitizers().and_then(|own| own.address) else { return };
+    if let Some(bad) = sanitizer.first_bad(address, length) {
+        stderr::say(&format!(
+            "{length} bytes at {address:#x} are registered; {bad:#x} is not the program's to use"
+        ));
+        let place = site::callers().callers().first().copied().unwrap_or_default();
+        sanitizer.report(Access::Read, bad, length, place);
+    }
+}

@@ -1,0 +1,114 @@
+//! A queue of work requests, as ThreadSanitizer knows it: a fiber that makes the device's accesses, and for each
+//! request a word that says when they are over.
+
+use crate::client::outstanding::{Outstanding, Request};
+use crate::client::sanitizer::thread::{Access, Fiber, Sync};
+
+/// As many requests have a word of their own. With more, the completion of one is taken for that of later ones, too, so
+/// that a race may be missed; none is reported falsely.
+const SYNCS: usize = 256;
+
+/// A stretch of memory that the device accesses for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub access: Access,
+    pub address: u64,
+    pub length: u32,
+}
+
+/// What is remembered of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Posted {
+    number: usize,
+    pub list: Vec<Stretch>,
+}
+
+/// A queue of the program's.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// None without ThreadSanitizer.
+    fiber: Option<Fiber>,
+    /// What threads have done before they posted.
+    posts: Box<Sync>,
+    ends: Box<[Sync; SYNCS]>,
+    /// The number of requests so far.
+    count: usize,
+    requests: Outstanding<Posted>,
+}
+
+impl Queue {
+    /// A queue whose accesses are made by a fiber.
+    pub(super) fn new(fiber: Option<Fiber>) -> Self {
+        Self {
+            fiber,
+            posts: Box::default(),
+            ends: Box::new([const { Sync::new() }; SYNCS]),
+            count: 0,
+            requests: Outstanding::default(),
+        }
+    }
+
+    /// The calling thread posts a request, from places in the program: the device accesses the memory from now on,
+    /// until the completion is polled.
+    pub(super) fn post(
+        &mut self,
+        callers: &[usize],
+        (wr_id, is_signaled): (u64, bool),
+        list: Vec<Stretch>,
+    ) {
+        let number = self.count;
+        self.count += 1;
+        if let Some(fiber) = &self.fiber {
+            fiber.sanitizer.release(&self.posts);
+            fiber.run(callers, || {
+                fiber.sanitizer.acquire(&self.posts);
+                let place = callers.first().copied().unwrap_or_default();
+                for &Stretch { access, address, length } in &list {
+                    fiber.sanitizer.access(access, address, length, place);
+                }
+                fiber.sanitizer.release(self.end(number));
+            });
+        }
+        self.requests.post(Request { wr_id, is_signaled, what: Posted { number, list } });
+    }
+
+    fn end(&self, number: usize) -> &Sync {
+        &self.ends[number % SYNCS]
+    }
+
+    /// The calling thread knows that a request is over, and what the fiber has done before it.
+    fn acquire_end(&self, number: usize) {
+        if let Some(fiber) = &self.fiber {
+            fiber.sanitizer.acquire(self.end(number));
+        }
+    }
+
+    /// The calling thread has polled a completion of a send. Returns the requests that are over.
+    pub(super) fn sent(&mut self, wr_id: u64) -> Vec<Request<Posted>> {
+        let done: Vec<_> = self.requests.through(wr_id).collect();
+        if let Some(last) = done.last() {
+            self.acquire_end(last.what.number);
+        }
+        done
+    }
+
+    /// The calling thread has polled a completion of a receive. Returns the receive.
+    pub(super) fn received(&mut self, wr_id: u64) -> Option<Request<Posted>> {
+        let done = self.requests.take(wr_id)?;
+        self.acquire_end(done.what.number);
+        Some(done)
+    }
+
+    /// The calling thread knows that all that was posted so far is over.
+    pub(super) fn is_over(&self) {
+        if let Some(last) = self.count.checked_sub(1) {
+            self.acquire_end(last);
+        }
+    }
+
+    /// The same of a queue in which nothing is executed any more.
+    pub(super) fn is_flushed(&mut self) {
+        self.is_over();
+        self.requests.clear();
+    }
+}

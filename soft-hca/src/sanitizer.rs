@@ -1,5 +1,6 @@
-//! AddressSanitizer's runtime. The shared one, to which gcc links programs, ends the program unless it is the first of
-//! all libraries; clang's is a part of the program.
+//! Sanitizers of programs. gcc links programs to their runtimes; clang's and Rust's are a part of the program.
+//!
+//! AddressSanitizer's shared runtime ends the program unless it is the first of all libraries.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use object::elf::DT_NEEDED;
 use object::read::ReadCache;
 
-use super::elf::dynamic_strings;
+use super::elf::{self, Visible, dynamic_strings};
 
 /// The beginning of its file names: a number follows.
 const RUNTIME: &[u8] = b"libasan.so";
@@ -35,9 +36,107 @@ fn found(program: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
+/// A sanitizer: its name, its shared runtime, the function by which it begins, and one that the preloaded library calls
+/// to tell it of the device, if there is any.
+struct Sanitizer {
+    name: &'static str,
+    library: &'static str,
+    begins: &'static str,
+    is_told_by: Option<&'static str>,
+}
+
+const SANITIZERS: [Sanitizer; 5] = [
+    Sanitizer {
+        name: "ThreadSanitizer",
+        library: "libtsan.so",
+        begins: "__tsan_init",
+        is_told_by: Some("__tsan_write_range_pc"),
+    },
+    Sanitizer {
+        name: "AddressSanitizer",
+        library: "libasan.so",
+        begins: "__asan_init",
+        is_told_by: Some("__asan_region_is_poisoned"),
+    },
+    Sanitizer {
+        name: "MemorySanitizer",
+        library: "libmsan.so",
+        begins: "__msan_init",
+        is_told_by: None,
+    },
+    Sanitizer {
+        name: "LeakSanitizer",
+        library: "liblsan.so",
+        begins: "__lsan_init",
+        is_told_by: None,
+    },
+    Sanitizer {
+        name: "UndefinedBehaviorSanitizer",
+        library: "libubsan.so",
+        begins: "__ubsan_handle_add_overflow",
+        is_told_by: None,
+    },
+];
+
+/// A sanitizer of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub name: &'static str,
+    pub told: Told,
+}
+
+/// Whether a sanitizer is told what the device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Yes,
+    /// It would be, but the program does not export its functions.
+    NotExported,
+    /// It has no interest in that.
+    No,
+}
+
+/// The sanitizers of a program with a file and libraries in its memory.
+pub(super) fn of_program(exe: &Path, mapped: &[PathBuf]) -> Vec<Found> {
+    let file = File::open(exe).ok().map(ReadCache::new);
+    let function = |name: &str| file.as_ref().and_then(|file| elf::function(file, name));
+    let has_library = |library: &str| {
+        let names = mapped.iter().filter_map(|path| path.file_name());
+        names.into_iter().any(|name| name.as_bytes().starts_with(library.as_bytes()))
+    };
+    let of = |sanitizer: &Sanitizer| {
+        let &Sanitizer { name, library, begins, is_told_by } = sanitizer;
+        let is_shared = has_library(library);
+        if !is_shared && function(begins).is_none() {
+            return None;
+        }
+        let told = match is_told_by {
+            None => Told::No,
+            Some(_) if is_shared => Told::Yes,
+            Some(by) if function(by) == Some(Visible::Exported) => Told::Yes,
+            Some(_) => Told::NotExported,
+        };
+        Some(Found { name, told })
+    };
+    let (large, small) = SANITIZERS.split_at(3);
+    let found: Vec<Found> = large.iter().filter_map(of).collect();
+    // The runtimes of the large ones contain those of the small ones.
+    if found.is_empty() { small.iter().filter_map(of).collect() } else { found }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_without_a_sanitizer_has_none() {
+        assert_eq!(of_program(&std::env::current_exe().unwrap(), &[]), []);
+        assert_eq!(of_program(Path::new("/no/such/program"), &[]), []);
+        let told = |library: &str| of_program(Path::new("/bin/true"), &[library.into()]);
+        assert_eq!(
+            told("/usr/lib/libtsan.so.2"),
+            [Found { name: "ThreadSanitizer", told: Told::Yes }]
+        );
+    }
 
     #[test]
     fn runtimes_are_known_by_their_names() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LOCALHOST, assert_has, compile, compile_with, installed, tcp};
+use programs::{LOCALHOST, assert_has, compile, compile_by, compile_with, installed, tcp};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitizers/received.c");
 const LIBRARIES: [&str; 2] = ["rdmacm", "ibverbs"];
@@ -68,4 +68,172 @@ fn address_sanitizer_comes_first() {
     let text = receive(&place, &program, &by, |command| command.env("LD_PRELOAD", runtime.trim()));
     assert_has(&text, &[RECEIVED]);
     place.assert_gone();
+}
+
+const RACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/races/races.c");
+
+/// The exit status of a program with a report of ThreadSanitizer's.
+const RACE: i32 = 66;
+
+/// A case that was run: whether ThreadSanitizer or AddressSanitizer is to find it, its name, whether it was the racy one,
+/// and its exit status.
+#[derive(Debug)]
+struct Run {
+    by: char,
+    name: String,
+    is_racy: bool,
+    status: i32,
+}
+
+/// Runs all cases, built by a compiler with an option and started under circumstances; none if it cannot build them.
+fn races(compiler: &str, option: &str, environment: [&str; 2]) -> Option<(String, Vec<Run>)> {
+    let place = Place::new("races");
+    if !installed(&[compiler]) {
+        return None;
+    }
+    let program = compile_by(compiler, &place, RACES, &["ibverbs", "pthread"], &["-g", option])?;
+    let mut all = place.start_in(&format!("{program} all"), |command| {
+        let [name, value] = environment;
+        // ThreadSanitizer's runtime waits for a second at each end.
+        command.env("TSAN_OPTIONS", "atexit_sleep_ms=0").env("ASAN_OPTIONS", "detect_leaks=0");
+        command.env(name, value)
+    });
+    let text = all.succeed();
+    place.assert_gone();
+    let runs = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [by @ ("T" | "A"), name, kind @ ("racy" | "right"), status] = words[..] else {
+            return None;
+        };
+        let (by, name) = (by.chars().next()?, name.to_string());
+        Some(Run { by, name, is_racy: kind == "racy", status: status.parse().ok()? })
+    });
+    let runs: Vec<Run> = runs.collect();
+    assert!(runs.len() >= 84, "{text}");
+    Some((text, runs))
+}
+
+/// Each race is reported, with the place of the post and the name of the device's queue, and nothing of the programs
+/// without one: by gcc's runtime, which is a library, and clang's, which is a part of the program.
+#[test]
+fn races_with_the_device_are_found() {
+    for compiler in ["gcc", "clang"] {
+        let Some((text, runs)) = races(compiler, "-fsanitize=thread", ["LANG", "C"]) else {
+            continue;
+        };
+        for Run { by, name, is_racy, status } in runs {
+            let is_found = status == RACE;
+            assert!(is_found || status == 0, "{compiler}: {name} ends with {status}");
+            // What AddressSanitizer is for, ThreadSanitizer may find, too.
+            let expected = is_racy && (by == 'T' || is_found);
+            assert_eq!(is_found, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
+        }
+        assert_has(&text, &["'device: send queue of qp ", "'device: receive queue of qp "]);
+        let reported = text.split("WARNING: ThreadSanitizer").nth(1).unwrap();
+        assert_has(reported, &[" store ", " post_send ", " send_store ", "/races.c:"]);
+    }
+}
+
+/// Memory that is gone is reported before the device accesses it, or when it has.
+#[test]
+fn memory_that_is_gone_is_found() {
+    for compiler in ["gcc", "clang"] {
+        let Some((text, runs)) = races(compiler, "-fsanitize=address", ["LANG", "C"]) else {
+            continue;
+        };
+        for Run { by, name, is_racy, status } in runs {
+            assert_eq!(
+                status != 0,
+                is_racy && by == 'A',
+                "{compiler}: {name}, racy: {is_racy}\n{text}"
+            );
+        }
+        assert_has(
+            &text,
+            &[
+                "soft-hca: the device reads 64 bytes at 0x",
+                "soft-hca: the device writes 64 bytes at 0x",
+            ],
+        );
+        assert_has(
+            &text,
+            &["soft-hca: 200 bytes at 0x", "heap-use-after-free", "heap-buffer-overflow"],
+        );
+    }
+}
+
+/// Of what is found above, ThreadSanitizer finds by itself what the program's own threads and calls of free(3) do.
+#[test]
+fn few_races_are_found_without_help() {
+    let Some((text, runs)) = races("gcc", "-fsanitize=thread", ["SOFT_HCA_HOOK", "0"]) else {
+        return;
+    };
+    let found: Vec<&str> =
+        runs.iter().filter(|run| run.status == RACE).map(|run| &run.name[..]).collect();
+    assert!(found.len() <= 6 && runs.iter().all(|run| run.status != RACE || run.is_racy), "{text}");
+    assert!(!found.contains(&"send-store"), "{text}");
+}
+
+/// Without a sanitizer all succeeds.
+#[test]
+fn nobody_else_sees_races() {
+    let Some((text, runs)) = races("cc", "-O1", ["LANG", "C"]) else { return };
+    assert!(runs.iter().all(|run| run.status == 0), "{text}");
+}
+
+/// Others that a program may be built with, or run by, find nothing in a program without a mistake, and nothing that is
+/// the library's.
+#[test]
+fn others_are_silent() {
+    let place = Place::new("others");
+    for (compiler, option) in [
+        ("gcc", "undefined"),
+        ("clang", "undefined"),
+        ("gcc", "leak"),
+        ("gcc", "address,undefined"),
+        ("clang", "address"),
+    ] {
+        if !installed(&[compiler]) {
+            continue;
+        }
+        let options = ["-g".to_string(), format!("-fsanitize={option}")];
+        let options = options.each_ref().map(|option| &option[..]);
+        let Some(program) = compile_by(compiler, &place, SOURCE, &LIBRARIES, &options) else {
+            return;
+        };
+        let text = receive(&place, &program, "", |command| command);
+        assert_eq!(text, RECEIVED, "{compiler} -fsanitize={option}");
+    }
+    if !installed(&["valgrind"]) {
+        return;
+    }
+    let Some(program) = compile_with(&place, SOURCE, &LIBRARIES, &["-g"]) else { return };
+    let by = "valgrind --tool=helgrind --error-exitcode=9";
+    assert_has(&receive(&place, &program, by, |command| command), &[RECEIVED]);
+    place.assert_gone();
+}
+
+/// `soft-hca doctor` names the sanitizer, and says whether it is told of the device.
+#[test]
+fn doctor_names_it() {
+    let place = Place::new("doctor-names");
+    for (compiler, option, expected) in [
+        ("gcc", "thread", "ThreadSanitizer, which is told what the device does"),
+        ("clang", "address", "AddressSanitizer, which is told what the device does"),
+        ("gcc", "undefined", "UndefinedBehaviorSanitizer"),
+    ] {
+        if !installed(&[compiler]) {
+            continue;
+        }
+        let options = ["-g".to_string(), format!("-fsanitize={option}")];
+        let options = options.each_ref().map(|option| &option[..]);
+        let Some(program) = compile_by(compiler, &place, RACES, &["ibverbs", "pthread"], &options)
+        else {
+            return;
+        };
+        let output =
+            place.command(&["doctor", "--", &program, "send-store", "right"]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_has(&text, &[&format!("ok       sanitizer: {expected}\n")]);
+    }
 }

@@ -18,6 +18,7 @@ use super::report;
 use super::verbs::{self, Library};
 use crate::outside::{self, Outside};
 use crate::preload;
+use crate::sanitizer::{self, Found, Told};
 
 /// A program as a process ran it.
 #[derive(Clone, Debug)]
@@ -248,6 +249,7 @@ impl Process {
             findings.push(("provider", self.provider(used)));
             findings.push(("device", self.device(place)));
             findings.extend(self.polls().map(|finding| ("polls", finding)));
+            findings.extend(self.sanitizers().map(|finding| ("sanitizer", finding)));
         } else {
             let (what, fix) = self.outside(place);
             findings.push((
@@ -387,6 +389,21 @@ impl Process {
                 "some not through the preloaded library, which is slower for small messages".into(),
             )),
         }
+    }
+
+    /// What the program was built with to find its mistakes, and whether that is told of the device.
+    fn sanitizers(&self) -> impl Iterator<Item = Finding> {
+        let found = sanitizer::of_program(&self.image.exe, &self.image.mapped);
+        found.into_iter().map(|Found { name, told }| match told {
+            Told::Yes => Good(format!("{name}, which is told what the device does")),
+            Told::No => Good(name.into()),
+            Told::NotExported => Warning {
+                what: format!(
+                    "{name}, which is not told what the device does: the program does not export it"
+                ),
+                fix: "link the program with -Wl,--export-dynamic".into(),
+            },
+        })
     }
 
     fn sysfs(&self, place: &Place<'_>) -> Finding {

@@ -141,12 +141,23 @@ pub fn compile_with(
     libraries: &[&str],
     options: &[&str],
 ) -> Option<String> {
-    if !installed(&["cc"]) || !headers(&["infiniband/verbs.h"].into()) {
+    compile_by("cc", place, source, libraries, options)
+}
+
+/// The same by a compiler.
+pub fn compile_by(
+    compiler: &str,
+    place: &Place,
+    source: &str,
+    libraries: &[&str],
+    options: &[&str],
+) -> Option<String> {
+    if !installed(&[compiler]) || !headers(&["infiniband/verbs.h"].into()) {
         return None;
     }
     let source = Path::new(source);
     let file = place.file(source.file_stem().unwrap().to_str().unwrap());
-    let mut command = Command::new("cc");
+    let mut command = Command::new(compiler);
     command.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(options).arg("-o");
     command.args([&file, source]).args(libraries.iter().map(|name| format!("-l{name}")));
     let output = command.output().unwrap();

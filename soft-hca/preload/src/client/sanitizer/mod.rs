@@ -25,6 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 
+use soft_hca_core::config;
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{Element, SendPosted};
 use soft_hca_core::uapi::verbs::{opcode, send_flag};
@@ -51,7 +52,10 @@ fn sanitizers() -> Option<&'static Sanitizers> {
     static FOUND: OnceLock<Option<Sanitizers>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let (thread, address) = (ThreadSanitizer::find(), AddressSanitizer::find());
-        (thread.is_some() || address.is_some()).then_some(Sanitizers { thread, address })
+        // Without polls nothing says when an access is over.
+        let is_hooked = config::is_hooked();
+        (is_hooked && (thread.is_some() || address.is_some()))
+            .then_some(Sanitizers { thread, address })
     });
     found.as_ref()
 }
@@ -100,7 +104,8 @@ impl Sanitizers {
                     Access::Write => "writes",
                 };
                 stderr::say(&format!(
-                    "the device {verb} {length} bytes at {address:#x} for {}; {bad:#x} is not the program's to use",
+                    "the device {verb} {length} bytes at {address:#x} for {}, of which {bad:#x} is not the \
+                     program's memory any more, or never was",
                     request()
                 ));
                 sanitizer.report(access, bad, length.into(), place);
@@ -112,6 +117,12 @@ impl Sanitizers {
 impl Queues {
     fn count(&self) -> usize {
         self.sends.len() + self.receives.len()
+    }
+
+    /// All that was posted is over.
+    fn are_over(&self) {
+        self.sends.values().for_each(|sends| sends.queue.is_over());
+        self.receives.values().for_each(Queue::is_over);
     }
 }
 
@@ -153,7 +164,7 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
         let SendPosted { wr_id, opcode, flags, .. } = *send;
         let list = access_of(opcode).map(|access| stretches(access, list)).unwrap_or_default();
         let is_signaled = signals_all || flags & send_flag::SIGNALED != 0;
-        own.check(&list, place, || format!("send wr_id {wr_id:#x} of qp {qpn}, posted"));
+        own.check(&list, place, || format!("the posted send {wr_id:#x} of qp {qpn}"));
         queue.post(callers, (wr_id, is_signaled), list);
     });
 }
@@ -179,7 +190,7 @@ pub(super) fn receives_are_posted(queue: ReceiveQueue, list: Vec<Listed>) {
         let written =
             |sge: &Sge| Stretch { access: Access::Write, address: sge.addr, length: sge.length };
         let list: Vec<Stretch> = elements.iter().map(written).collect();
-        own.check(&list, place, || format!("receive wr_id {wr_id:#x}, {}, posted", name(queue)));
+        own.check(&list, place, || format!("the posted receive {wr_id:#x}, {}", name(queue)));
         known.post(callers, (wr_id, true), list);
     }
 }
@@ -204,7 +215,7 @@ pub(super) fn polled(process: &Process, completions: &[Wc]) {
         for Request { wr_id, what, .. } in written {
             let list = arrived(&what.list, completion);
             let place = || site::callers().callers().first().copied().unwrap_or_default();
-            let request = || format!("wr_id {wr_id:#x} of qp {qpn}, polled");
+            let request = || format!("request {wr_id:#x} of qp {qpn}, whose completion is polled");
             if !list.is_empty() {
                 own.check(&list, place(), request);
             }
@@ -250,9 +261,15 @@ impl Queues {
 /// The calling thread has begun to poll an extended queue. Which completions it finds is not known here: all that
 /// was posted may be over.
 pub(super) fn polled_extended() {
-    let queues = QUEUES.lock();
-    queues.sends.values().for_each(|sends| sends.queue.is_over());
-    queues.receives.values().for_each(Queue::is_over);
+    QUEUES.lock().are_over();
+}
+
+/// The calling thread has deregistered a region, which the device cannot access any more. What it accesses elsewhere is
+/// taken to be over, too, so that a race there may be missed.
+pub(super) fn deregistered() {
+    if is_on() {
+        QUEUES.lock().are_over();
+    }
 }
 
 /// A queue pair is reset, or gone: its requests are not executed any more.
@@ -285,7 +302,7 @@ pub(super) fn registers(address: u64, length: u64) {
     let Some(sanitizer) = sanitizers().and_then(|own| own.address) else { return };
     if let Some(bad) = sanitizer.first_bad(address, length) {
         stderr::say(&format!(
-            "{length} bytes at {address:#x} are registered; {bad:#x} is not the program's to use"
+            "{length} bytes at {address:#x} are registered, of which {bad:#x} is not the program's memory"
         ));
         let place = site::callers().callers().first().copied().unwrap_or_default();
         sanitizer.report(Access::Read, bad, length, place);

@@ -121,6 +121,7 @@ impl UverbsFile {
                 let handle = command.request::<request::DeregMr>()?.mr_handle;
                 let mut known = self.on_demand.write().unwrap_or_else(PoisonError::into_inner);
                 known.remove(handle);
+                sanitizer::deregistered();
             }
             command::CREATE_SRQ => {
                 let created = answer::CreateSrq::read_from_prefix(&answer.bytes);

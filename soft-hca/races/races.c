@@ -1,0 +1,742 @@
+/*
+ * Races between a program and its device, each with the program that has none:
+ *
+ *   races CASE racy     makes the access that the case is about while the device may access the same bytes
+ *   races CASE right    makes it when the completion was polled, or to other bytes
+ *   races list          names the cases, one a line: the class, the case
+ *   races all [racy|right]   runs each in a process of its own; a line for each: the case, and its exit status
+ *
+ * Two connected queue pairs of one process: what is accessed, and by whom, is all in one program. All requests succeed in
+ * either way: what is wrong, no result shows. The classes are those of RMARaceBench, and those that verbs alone have.
+ */
+#define _GNU_SOURCE
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 4096, DEPTH = 64, MESSAGE = 64 };
+enum { SIGNALED = IBV_SEND_SIGNALED, SILENT = 0, INLINE = IBV_SEND_SIGNALED | IBV_SEND_INLINE };
+
+/* One end: a queue pair with its queue of completions. */
+struct side {
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_comp_channel *channel;
+};
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_srq *srq;
+static struct side a, b;
+/* Memory that is the program's, of a heap block each: what `a` sends and reads into, and what `b` receives into. */
+static unsigned char *mine, *theirs;
+static struct ibv_mr *my_region, *their_region;
+/* Where loads go, so that they are made. */
+static volatile unsigned char seen;
+
+static void must(int is_so, const char *what)
+{
+    if (!is_so) {
+        perror(what);
+        _exit(3);
+    }
+}
+
+static void open_device(void)
+{
+    struct ibv_device **devices = ibv_get_device_list(NULL);
+    must(devices && devices[0], "ibv_get_device_list");
+    context = ibv_open_device(devices[0]);
+    must(context != NULL, "ibv_open_device");
+    ibv_free_device_list(devices);
+    pd = ibv_alloc_pd(context);
+    must(pd != NULL, "ibv_alloc_pd");
+}
+
+static void add_memory(void)
+{
+    enum { RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
+    mine = calloc(1, BYTES);
+    theirs = calloc(1, BYTES);
+    my_region = ibv_reg_mr(pd, mine, BYTES, RIGHTS);
+    their_region = ibv_reg_mr(pd, theirs, BYTES, RIGHTS);
+    must(my_region && their_region, "ibv_reg_mr");
+}
+
+static void create(struct side *side, struct ibv_srq *shared)
+{
+    side->channel = ibv_create_comp_channel(context);
+    side->cq = ibv_create_cq(context, 2 * DEPTH, NULL, side->channel, 0);
+    must(side->cq != NULL, "ibv_create_cq");
+    struct ibv_qp_init_attr init = {.send_cq = side->cq, .recv_cq = side->cq, .srq = shared, .qp_type = IBV_QPT_RC,
+                                    .cap = {DEPTH, DEPTH, 2, 2, MESSAGE}};
+    side->qp = ibv_create_qp(pd, &init);
+    must(side->qp != NULL, "ibv_create_qp");
+}
+
+static void connect_to(struct side *side, struct side *peer)
+{
+    union ibv_gid gid;
+    must(!ibv_query_gid(context, 1, 1, &gid), "ibv_query_gid");
+    enum { RIGHTS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = RIGHTS};
+    must(!ibv_modify_qp(side->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp->qp_num,
+                              .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
+                              .ah_attr = {.is_global = 1, .port_num = 1,
+                                          .grh = {.dgid = gid, .sgid_index = 1, .hop_limit = 64}}};
+    must(!ibv_modify_qp(side->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
+    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+    must(!ibv_modify_qp(side->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+}
+
+static struct ibv_sge element(const unsigned char *at, unsigned length)
+{
+    int is_mine = at >= mine && at < mine + BYTES;
+    return (struct ibv_sge){(uintptr_t)at, length, is_mine ? my_region->lkey : their_region->lkey};
+}
+
+/* Posts a request of `a` with one element. */
+static void post(enum ibv_wr_opcode opcode, const unsigned char *at, unsigned length, int flags, const unsigned char *target)
+{
+    struct ibv_sge sge = element(at, length);
+    struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags}, *bad;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = (uintptr_t)target;
+        wr.wr.atomic.rkey = their_region->rkey;
+        wr.wr.atomic.compare_add = 1;
+    } else {
+        wr.wr.rdma.remote_addr = (uintptr_t)target;
+        wr.wr.rdma.rkey = their_region->rkey;
+    }
+    must(!ibv_post_send(a.qp, &wr, &bad), "ibv_post_send");
+}
+
+static void post_send(const unsigned char *at, int flags)
+{
+    post(IBV_WR_SEND, at, MESSAGE, flags, NULL);
+}
+
+static void post_receive(unsigned char *at, unsigned length)
+{
+    struct ibv_sge sge = element(at, length);
+    struct ibv_recv_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1}, *bad;
+    must(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(b.qp, &wr, &bad)), "ibv_post_recv");
+}
+
+/* Polls so many completions. */
+static void poll(struct side *side, int count)
+{
+    struct ibv_wc wc;
+    while (count > 0) {
+        int found = ibv_poll_cq(side->cq, 1, &wc);
+        must(found >= 0 && (found == 0 || wc.status == IBV_WC_SUCCESS), "a completion");
+        count -= found;
+    }
+}
+
+static void store(unsigned char *at)
+{
+    *at = 7;
+}
+
+static void load(const unsigned char *at)
+{
+    seen = *at;
+}
+
+/* Stores to each byte of a message. Compilers make a short memset of their own, which gcc tells no sanitizer of. */
+static void fill(unsigned char *at)
+{
+    for (volatile unsigned char *byte = at; byte < at + MESSAGE; byte++)
+        *byte = 1;
+}
+
+/* Runs something before the poll if it is racy, behind it if it is right. */
+#define AROUND_POLL(racy, side, count, access) \
+    do {                                       \
+        if (racy)                              \
+            access;                            \
+        poll(side, count);                     \
+        if (!(racy))                           \
+            access;                            \
+    } while (0)
+
+/* A local buffer of a request, and an access of the program's. */
+
+static void send_store(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &a, 1, store(mine + 5));
+}
+
+static void send_last_byte(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    store(mine + MESSAGE - (racy ? 1 : 0));
+    poll(&a, 1);
+}
+
+static void send_byte_before(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine + 64, SIGNALED);
+    store(mine + 64 - (racy ? 0 : 1));
+    poll(&a, 1);
+}
+
+static void send_fill(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &a, 1, fill(mine));
+}
+
+/* To read what is sent is right at any time. */
+static void send_load_or_store(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    if (racy)
+        store(mine);
+    else
+        load(mine);
+    poll(&a, 1);
+}
+
+static void write_store(int racy)
+{
+    post(IBV_WR_RDMA_WRITE, mine, MESSAGE, SIGNALED, theirs);
+    AROUND_POLL(racy, &a, 1, store(mine));
+}
+
+static void read_load(int racy)
+{
+    post(IBV_WR_RDMA_READ, mine, MESSAGE, SIGNALED, theirs);
+    AROUND_POLL(racy, &a, 1, load(mine + 8));
+}
+
+static void read_store(int racy)
+{
+    post(IBV_WR_RDMA_READ, mine, MESSAGE, SIGNALED, theirs);
+    AROUND_POLL(racy, &a, 1, store(mine + 8));
+}
+
+static void atomic_result(int racy)
+{
+    post(IBV_WR_ATOMIC_FETCH_AND_ADD, mine, 8, SIGNALED, theirs);
+    AROUND_POLL(racy, &a, 1, load(mine));
+}
+
+static void receive_load(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &b, 1, load(theirs + 3));
+}
+
+static void receive_store(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    AROUND_POLL(racy, &b, racy ? 0 : (post_send(mine, SIGNALED), 1), store(theirs + 3));
+}
+
+static void receive_never_sent(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    load(theirs + (racy ? 0 : MESSAGE));
+}
+
+static void receive_filled_before_or_after(int racy)
+{
+    if (!racy)
+        fill(theirs);
+    post_receive(theirs, MESSAGE);
+    if (racy)
+        fill(theirs);
+}
+
+/* Two requests of one list, two elements of one request. */
+
+static void second_element(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    struct ibv_sge list[2] = {element(mine, 32), element(mine + 1024, 32)};
+    struct ibv_send_wr wr = {.sg_list = list, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = SIGNALED}, *bad;
+    must(!ibv_post_send(a.qp, &wr, &bad), "ibv_post_send");
+    AROUND_POLL(racy, &a, 1, store(mine + 1024));
+}
+
+static void between_elements(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    struct ibv_sge list[2] = {element(mine, 32), element(mine + 1024, 32)};
+    struct ibv_send_wr wr = {.sg_list = list, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = SIGNALED}, *bad;
+    must(!ibv_post_send(a.qp, &wr, &bad), "ibv_post_send");
+    store(mine + (racy ? 31 : 32));
+    poll(&a, 1);
+}
+
+static void last_of_list(int racy)
+{
+    struct ibv_sge sges[3];
+    struct ibv_send_wr list[3], *bad;
+    for (int i = 0; i < 3; i++) {
+        post_receive(theirs + 128 * i, MESSAGE);
+        sges[i] = element(mine + 128 * i, MESSAGE);
+        list[i] = (struct ibv_send_wr){.wr_id = i, .next = i < 2 ? &list[i + 1] : NULL, .sg_list = &sges[i], .num_sge = 1,
+                                       .opcode = IBV_WR_SEND, .send_flags = SIGNALED};
+    }
+    must(!ibv_post_send(a.qp, list, &bad), "ibv_post_send");
+    poll(&a, 2);
+    AROUND_POLL(racy, &a, 1, store(mine + 256));
+}
+
+static void first_of_receives(int racy)
+{
+    struct ibv_sge sges[2] = {element(theirs, MESSAGE), element(theirs + 128, MESSAGE)};
+    struct ibv_recv_wr list[2], *bad;
+    list[1] = (struct ibv_recv_wr){.wr_id = 2, .sg_list = &sges[1], .num_sge = 1};
+    list[0] = (struct ibv_recv_wr){.wr_id = 1, .next = &list[1], .sg_list = &sges[0], .num_sge = 1};
+    must(!ibv_post_recv(b.qp, list, &bad), "ibv_post_recv");
+    post_send(mine, SIGNALED);
+    poll(&b, 1);
+    load(theirs + (racy ? 128 : 0));
+}
+
+/* Inline data are read by the post itself. */
+static void inline_store(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, racy ? SIGNALED : INLINE);
+    store(mine);
+    poll(&a, 1);
+}
+
+/* The completion of a signaled request is that of those before it, too. */
+
+static void unsignaled_store(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_receive(theirs + 128, MESSAGE);
+    post_send(mine, SILENT);
+    post_send(mine + 128, SIGNALED);
+    AROUND_POLL(racy, &a, 1, store(mine));
+}
+
+static void unsignaled_behind(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_receive(theirs + 128, MESSAGE);
+    post_send(mine, SIGNALED);
+    post_send(mine + 128, SILENT);
+    poll(&a, 1);
+    store(mine + (racy ? 128 : 0));
+}
+
+static void unsignaled_read(int racy)
+{
+    post(IBV_WR_RDMA_READ, mine, MESSAGE, SILENT, theirs);
+    post(IBV_WR_RDMA_WRITE, mine + 128, MESSAGE, SIGNALED, theirs + 128);
+    AROUND_POLL(racy, &a, 1, load(mine));
+}
+
+/* The completion of another request says nothing of this one. */
+
+static void wrong_completion(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_receive(theirs + 128, MESSAGE);
+    post_send(mine, SIGNALED);
+    post_send(mine + 128, SIGNALED);
+    poll(&a, racy ? 1 : 2);
+    store(mine + 128);
+}
+
+static void wrong_queue(int racy)
+{
+    post(IBV_WR_RDMA_READ, mine, MESSAGE, SIGNALED, theirs);
+    post_receive(theirs + 128, MESSAGE);
+    post_send(mine + 128, SIGNALED);
+    poll(&b, 1);
+    AROUND_POLL(racy, &a, 2, load(mine));
+}
+
+/* An event is not a completion: that is polled behind it. */
+static void event_only(int racy)
+{
+    must(!ibv_req_notify_cq(a.cq, 0), "ibv_req_notify_cq");
+    post(IBV_WR_RDMA_READ, mine, MESSAGE, SIGNALED, theirs);
+    struct ibv_cq *cq;
+    void *unused;
+    must(!ibv_get_cq_event(a.channel, &cq, &unused), "ibv_get_cq_event");
+    ibv_ack_cq_events(cq, 1);
+    AROUND_POLL(racy, &a, 1, load(mine));
+}
+
+/* Threads: one posts, another one polls, a third one accesses. */
+
+static atomic_int is_polled;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *store_in_thread(void *at)
+{
+    store(at);
+    return NULL;
+}
+
+static void another_thread_stores(int racy)
+{
+    pthread_t thread;
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    if (!racy)
+        poll(&a, 1);
+    must(!pthread_create(&thread, NULL, store_in_thread, mine), "pthread_create");
+    pthread_join(thread, NULL);
+    if (racy)
+        poll(&a, 1);
+}
+
+static void *poll_in_thread(void *unused)
+{
+    poll(&a, 1);
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&is_polled, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&lock);
+    return unused;
+}
+
+static void another_thread_polls(int racy)
+{
+    pthread_t thread;
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    must(!pthread_create(&thread, NULL, poll_in_thread, NULL), "pthread_create");
+    if (racy)
+        store(mine);
+    /* The mutex orders what the thread has polled before what follows here. */
+    for (int is_told = 0; !is_told;) {
+        pthread_mutex_lock(&lock);
+        is_told = atomic_load_explicit(&is_polled, memory_order_relaxed);
+        pthread_mutex_unlock(&lock);
+    }
+    if (!racy)
+        store(mine);
+    pthread_join(thread, NULL);
+}
+
+static void *store_unordered(void *at)
+{
+    while (!atomic_load_explicit(&is_polled, memory_order_relaxed))
+        ;
+    store(at);
+    return NULL;
+}
+
+/* Time is no order: the other thread knows of the poll by a relaxed word only. */
+static void told_without_order(int racy)
+{
+    pthread_t thread;
+    post_receive(theirs, MESSAGE);
+    must(!pthread_create(&thread, NULL, store_unordered, racy ? mine : mine + 1024), "pthread_create");
+    post_send(mine, SIGNALED);
+    poll(&a, 1);
+    atomic_store_explicit(&is_polled, 1, memory_order_relaxed);
+    pthread_join(thread, NULL);
+}
+
+static void *fill_in_thread(void *at)
+{
+    fill(at);
+    return NULL;
+}
+
+/* What is sent was written by a thread that this one has not waited for. */
+static void filled_by_another_thread(int racy)
+{
+    pthread_t thread;
+    post_receive(theirs, MESSAGE);
+    must(!pthread_create(&thread, NULL, fill_in_thread, mine), "pthread_create");
+    if (!racy)
+        pthread_join(thread, NULL);
+    post_send(mine, SIGNALED);
+    poll(&a, 1);
+    if (racy)
+        pthread_join(thread, NULL);
+}
+
+/* The device against itself. */
+
+static void two_reads(int racy)
+{
+    post_receive(mine, MESSAGE);
+    post(IBV_WR_RDMA_READ, racy ? mine + 32 : mine + MESSAGE, MESSAGE, SIGNALED, theirs);
+    poll(&a, 1);
+}
+
+static void send_of_a_posted_receive(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_receive(mine, MESSAGE);
+    post_send(racy ? mine : mine + MESSAGE, SIGNALED);
+    poll(&a, 1);
+}
+
+/* Behind calls, under another name, by another type. */
+
+static void __attribute__((noinline)) nested_three(unsigned char *at)
+{
+    store(at);
+}
+
+static void __attribute__((noinline)) nested_two(unsigned char *at)
+{
+    nested_three(at);
+}
+
+static void nested_call(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &a, 1, nested_two(mine));
+}
+
+static void under_another_name(int racy)
+{
+    struct message {
+        uint32_t head;
+        uint64_t body[4];
+    } *message = (struct message *)mine;
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &a, 1, message->body[3]++);
+}
+
+/* Shared receive queues. */
+
+static void shared_receive(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_receive(theirs + 128, MESSAGE);
+    post_send(mine, SIGNALED);
+    poll(&b, 1);
+    load(theirs + (racy ? 128 : 0));
+}
+
+static void shared_receive_early(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &b, 1, store(theirs));
+}
+
+/* Errors, and the ends of queue pairs and memory. */
+
+static void fail(struct side *side)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    must(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE), "ibv_modify_qp");
+}
+
+static void flushed(int racy)
+{
+    struct ibv_wc wc;
+    post_receive(theirs, MESSAGE);
+    fail(&b);
+    if (racy)
+        store(theirs);
+    while (ibv_poll_cq(b.cq, 1, &wc) == 0)
+        ;
+    must(wc.status == IBV_WC_WR_FLUSH_ERR, "a flushed receive");
+    if (!racy)
+        store(theirs);
+}
+
+static void destroyed(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    if (racy)
+        store(theirs);
+    must(!ibv_destroy_qp(b.qp), "ibv_destroy_qp");
+    if (!racy)
+        store(theirs);
+}
+
+static void reset(int racy)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    post_receive(theirs, MESSAGE);
+    if (racy)
+        store(theirs);
+    must(!ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), "ibv_modify_qp");
+    if (!racy)
+        store(theirs);
+}
+
+static void freed_while_posted(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    if (!racy)
+        must(!ibv_destroy_qp(b.qp), "ibv_destroy_qp");
+    free(theirs);
+    if (racy)
+        must(!ibv_destroy_qp(b.qp), "ibv_destroy_qp");
+}
+
+static void freed_before_post(int racy)
+{
+    unsigned char *at = mine;
+    post_receive(theirs, MESSAGE);
+    if (racy)
+        free(mine);
+    post_send(at, SIGNALED);
+    poll(&a, 1);
+    if (!racy)
+        free(mine);
+}
+
+static void freed_region(int racy)
+{
+    unsigned char *small = malloc(MESSAGE);
+    memset(small, 1, MESSAGE);
+    struct ibv_mr *region = ibv_reg_mr(pd, small, MESSAGE, IBV_ACCESS_LOCAL_WRITE);
+    must(region != NULL, "ibv_reg_mr");
+    struct ibv_sge sge = {(uintptr_t)small, MESSAGE, region->lkey};
+    if (racy) {
+        free(small);
+        small = NULL;
+    }
+    post_receive(theirs, MESSAGE);
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = SIGNALED}, *bad;
+    must(!ibv_post_send(a.qp, &wr, &bad), "ibv_post_send");
+    poll(&a, 1);
+    free(small);
+}
+
+static void freed_before_poll(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    AROUND_POLL(racy, &b, 1, free(theirs));
+}
+
+static void registered_too_much(int racy)
+{
+    unsigned char *small = malloc(100);
+    ibv_reg_mr(pd, small, racy ? 200 : 100, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static const struct {
+    const char *class, *name;
+    void (*run)(int racy);
+    /* Whether ThreadSanitizer finds it, or AddressSanitizer. */
+    char by;
+    int is_shared;
+} cases[] = {
+    {"store to what is sent", "send-store", send_store, 'T', 0},
+    {"store to what is sent", "send-last-byte", send_last_byte, 'T', 0},
+    {"store to what is sent", "send-byte-before", send_byte_before, 'T', 0},
+    {"store to what is sent", "send-fill", send_fill, 'T', 0},
+    {"store to what is sent", "send-load-or-store", send_load_or_store, 'T', 0},
+    {"store to what is sent", "write-store", write_store, 'T', 0},
+    {"store to what is sent", "inline-store", inline_store, 'T', 0},
+    {"result before its completion", "read-load", read_load, 'T', 0},
+    {"result before its completion", "read-store", read_store, 'T', 0},
+    {"result before its completion", "atomic-result", atomic_result, 'T', 0},
+    {"receive before its completion", "receive-load", receive_load, 'T', 0},
+    {"receive before its completion", "receive-store", receive_store, 'T', 0},
+    {"receive before its completion", "receive-never-sent", receive_never_sent, 'T', 0},
+    {"receive before its completion", "receive-filled", receive_filled_before_or_after, 'T', 0},
+    {"receive before its completion", "shared-receive", shared_receive, 'T', 1},
+    {"receive before its completion", "shared-receive-early", shared_receive_early, 'T', 1},
+    {"lists", "second-element", second_element, 'T', 0},
+    {"lists", "between-elements", between_elements, 'T', 0},
+    {"lists", "last-of-list", last_of_list, 'T', 0},
+    {"lists", "first-of-receives", first_of_receives, 'T', 0},
+    {"another completion", "unsignaled-store", unsignaled_store, 'T', 0},
+    {"another completion", "unsignaled-behind", unsignaled_behind, 'T', 0},
+    {"another completion", "unsignaled-read", unsignaled_read, 'T', 0},
+    {"another completion", "wrong-completion", wrong_completion, 'T', 0},
+    {"another completion", "wrong-queue", wrong_queue, 'T', 0},
+    {"another completion", "event-only", event_only, 'T', 0},
+    {"threads", "another-thread-stores", another_thread_stores, 'T', 0},
+    {"threads", "another-thread-polls", another_thread_polls, 'T', 0},
+    {"threads", "told-without-order", told_without_order, 'T', 0},
+    {"threads", "filled-by-another-thread", filled_by_another_thread, 'T', 0},
+    {"device against device", "two-reads", two_reads, 'T', 0},
+    {"device against device", "send-of-a-posted-receive", send_of_a_posted_receive, 'T', 0},
+    {"other names", "nested-call", nested_call, 'T', 0},
+    {"other names", "under-another-name", under_another_name, 'T', 0},
+    {"ends", "flushed", flushed, 'T', 0},
+    {"ends", "destroyed", destroyed, 'T', 0},
+    {"ends", "reset", reset, 'T', 0},
+    {"ends", "freed-while-posted", freed_while_posted, 'T', 0},
+    {"memory that is gone", "freed-before-post", freed_before_post, 'A', 0},
+    {"memory that is gone", "freed-region", freed_region, 'A', 0},
+    {"memory that is gone", "freed-before-poll", freed_before_poll, 'A', 0},
+    {"memory that is gone", "registered-too-much", registered_too_much, 'A', 0},
+};
+
+enum { CASES = sizeof cases / sizeof *cases };
+
+static int run(int number, int racy)
+{
+    open_device();
+    add_memory();
+    if (cases[number].is_shared) {
+        struct ibv_srq_init_attr init = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+        srq = ibv_create_srq(pd, &init);
+        must(srq != NULL, "ibv_create_srq");
+    }
+    create(&a, NULL);
+    create(&b, srq);
+    connect_to(&a, &b);
+    connect_to(&b, &a);
+    cases[number].run(racy);
+    return 0;
+}
+
+static void run_all(int racy)
+{
+    for (int number = 0; number < CASES; number++) {
+        int status;
+        fflush(stdout);
+        pid_t child = fork();
+        must(child >= 0, "fork");
+        if (child == 0)
+            exit(run(number, racy));
+        must(waitpid(child, &status, 0) == child, "waitpid");
+        int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        printf("%c %s %s %d\n", cases[number].by, cases[number].name, racy ? "racy" : "right", code);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && !strcmp(argv[1], "list")) {
+        for (int number = 0; number < CASES; number++)
+            printf("%s: %s\n", cases[number].class, cases[number].name);
+        return 0;
+    }
+    if (argc == 2 && !strcmp(argv[1], "all")) {
+        run_all(1);
+        run_all(0);
+        return 0;
+    }
+    for (int number = 0; argc == 3 && number < CASES; number++)
+        if (!strcmp(argv[1], cases[number].name))
+            return run(number, !strcmp(argv[2], "racy"));
+    fprintf(stderr, "usage: races list | all | CASE racy|right\n");
+    return 2;
+}

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LOCALHOST, assert_has, compile, compile_by, compile_with, installed, tcp};
+use programs::{LOCALHOST, assert_has, compile, compile_by, compile_with, installed, lacks, tcp};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitizers/received.c");
 const LIBRARIES: [&str; 2] = ["rdmacm", "ibverbs"];
@@ -70,6 +70,23 @@ fn address_sanitizer_comes_first() {
     place.assert_gone();
 }
 
+/// What its page says of all of them: their number, then racy and right ones with a report of ThreadSanitizer's,
+/// of AddressSanitizer's, and others that are not counted here.
+const PAGE: &str = include_str!("../docs/sanitizers.md");
+
+/// The cells of the page's last row.
+fn page() -> Vec<&'static str> {
+    let row = PAGE.lines().find(|line| line.starts_with("| all | ")).unwrap();
+    row.split(" | ").skip(1).collect()
+}
+
+/// The cell of the page for these runs.
+fn cell(runs: &[Run]) -> String {
+    let found =
+        |is_racy: bool| runs.iter().filter(|run| run.is_racy == is_racy && run.status != 0).count();
+    format!("{} / {}", found(true), found(false))
+}
+
 const RACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/races/races.c");
 
 /// The exit status of a program with a report of ThreadSanitizer's.
@@ -85,10 +102,21 @@ struct Run {
     status: i32,
 }
 
+/// Whether a compiler can build programs with an option for a sanitizer: clang's runtime is a package of its own.
+fn has_runtime(compiler: &str, option: &str, place: &Place) -> bool {
+    let empty = place.file("empty.c");
+    std::fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+    let mut build = Command::new(compiler);
+    build.arg(option).arg(&empty).arg("-o").arg(place.file("empty"));
+    installed(&[compiler])
+        && (build.output().unwrap().status.success()
+            || lacks(&format!("{compiler} {option}"), "package libclang-rt-dev"))
+}
+
 /// Runs all cases, built by a compiler with an option and started under circumstances; none if it cannot build them.
 fn races(compiler: &str, option: &str, environment: [&str; 2]) -> Option<(String, Vec<Run>)> {
     let place = Place::new("races");
-    if !installed(&[compiler]) {
+    if !has_runtime(compiler, option, &place) {
         return None;
     }
     let program = compile_by(compiler, &place, RACES, &["ibverbs", "pthread"], &["-g", option])?;
@@ -121,6 +149,7 @@ fn races_with_the_device_are_found() {
         let Some((text, runs)) = races(compiler, "-fsanitize=thread", ["LANG", "C"]) else {
             continue;
         };
+        assert_eq!(page()[..2], [(runs.len() / 2).to_string(), cell(&runs)], "{compiler}\n{text}");
         for Run { by, name, is_racy, status } in runs {
             let is_found = status == RACE;
             assert!(is_found || status == 0, "{compiler}: {name} ends with {status}");
@@ -193,10 +222,10 @@ fn others_are_silent() {
         ("gcc", "address,undefined"),
         ("clang", "address"),
     ] {
-        if !installed(&[compiler]) {
+        let options = ["-g".to_string(), format!("-fsanitize={option}")];
+        if !has_runtime(compiler, &options[1], &place) {
             continue;
         }
-        let options = ["-g".to_string(), format!("-fsanitize={option}")];
         let options = options.each_ref().map(|option| &option[..]);
         let Some(program) = compile_by(compiler, &place, SOURCE, &LIBRARIES, &options) else {
             return;
@@ -222,10 +251,10 @@ fn doctor_names_it() {
         ("clang", "address", "AddressSanitizer, which is told what the device does"),
         ("gcc", "undefined", "UndefinedBehaviorSanitizer"),
     ] {
-        if !installed(&[compiler]) {
+        let options = ["-g".to_string(), format!("-fsanitize={option}")];
+        if !has_runtime(compiler, &options[1], &place) {
             continue;
         }
-        let options = ["-g".to_string(), format!("-fsanitize={option}")];
         let options = options.each_ref().map(|option| &option[..]);
         let Some(program) = compile_by(compiler, &place, RACES, &["ibverbs", "pthread"], &options)
         else {

@@ -173,7 +173,7 @@ pub fn assert_has(text: &str, expected: &[&str]) {
 }
 
 /// Skips the test for what is not installed, or cannot be, as the release has no such package. Never true.
-fn lacks(what: &str, package: &str) -> bool {
+pub fn lacks(what: &str, package: &str) -> bool {
     let name = package.strip_prefix("package ").and_then(|names| names.split(' ').next());
     let mut lookup = Command::new("apt-cache");
     let lookup = lookup.args(["show", "--"]).args(name).stdout(Stdio::null()).stderr(Stdio::null());

@@ -9,94 +9,15 @@
  * Two connected queue pairs of one process: what is accessed, and by whom, is all in one program. All requests succeed in
  * either way: what is wrong, no result shows. The classes are those of RMARaceBench, and those that verbs alone have.
  */
-#define _GNU_SOURCE
-#include <infiniband/verbs.h>
-#include <pthread.h>
+#include "side.h"
+
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-enum { BYTES = 4096, DEPTH = 64, MESSAGE = 64 };
-enum { SIGNALED = IBV_SEND_SIGNALED, SILENT = 0, INLINE = IBV_SEND_SIGNALED | IBV_SEND_INLINE };
+enum { SILENT = 0, INLINE = IBV_SEND_SIGNALED | IBV_SEND_INLINE };
 
-/* One end: a queue pair with its queue of completions. */
-struct side {
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct ibv_comp_channel *channel;
-};
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
 static struct ibv_srq *srq;
 static struct side a, b;
-/* Memory that is the program's, of a heap block each: what `a` sends and reads into, and what `b` receives into. */
-static unsigned char *mine, *theirs;
-static struct ibv_mr *my_region, *their_region;
-/* Where loads go, so that they are made. */
-static volatile unsigned char seen;
-
-static void must(int is_so, const char *what)
-{
-    if (!is_so) {
-        perror(what);
-        _exit(3);
-    }
-}
-
-static void open_device(void)
-{
-    struct ibv_device **devices = ibv_get_device_list(NULL);
-    must(devices && devices[0], "ibv_get_device_list");
-    context = ibv_open_device(devices[0]);
-    must(context != NULL, "ibv_open_device");
-    ibv_free_device_list(devices);
-    pd = ibv_alloc_pd(context);
-    must(pd != NULL, "ibv_alloc_pd");
-}
-
-static void add_memory(void)
-{
-    enum { RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
-    mine = calloc(1, BYTES);
-    theirs = calloc(1, BYTES);
-    my_region = ibv_reg_mr(pd, mine, BYTES, RIGHTS);
-    their_region = ibv_reg_mr(pd, theirs, BYTES, RIGHTS);
-    must(my_region && their_region, "ibv_reg_mr");
-}
-
-static void create(struct side *side, struct ibv_srq *shared)
-{
-    side->channel = ibv_create_comp_channel(context);
-    side->cq = ibv_create_cq(context, 2 * DEPTH, NULL, side->channel, 0);
-    must(side->cq != NULL, "ibv_create_cq");
-    struct ibv_qp_init_attr init = {.send_cq = side->cq, .recv_cq = side->cq, .srq = shared, .qp_type = IBV_QPT_RC,
-                                    .cap = {DEPTH, DEPTH, 2, 2, MESSAGE}};
-    side->qp = ibv_create_qp(pd, &init);
-    must(side->qp != NULL, "ibv_create_qp");
-}
-
-static void connect_to(struct side *side, struct side *peer)
-{
-    union ibv_gid gid;
-    must(!ibv_query_gid(context, 1, 1, &gid), "ibv_query_gid");
-    enum { RIGHTS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = RIGHTS};
-    must(!ibv_modify_qp(side->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp->qp_num,
-                              .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-                              .ah_attr = {.is_global = 1, .port_num = 1,
-                                          .grh = {.dgid = gid, .sgid_index = 1, .hop_limit = 64}}};
-    must(!ibv_modify_qp(side->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-    must(!ibv_modify_qp(side->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
-}
 
 static struct ibv_sge element(const unsigned char *at, unsigned length)
 {
@@ -130,27 +51,6 @@ static void post_receive(unsigned char *at, unsigned length)
     struct ibv_sge sge = element(at, length);
     struct ibv_recv_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1}, *bad;
     must(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(b.qp, &wr, &bad)), "ibv_post_recv");
-}
-
-/* Polls so many completions. */
-static void poll(struct side *side, int count)
-{
-    struct ibv_wc wc;
-    while (count > 0) {
-        int found = ibv_poll_cq(side->cq, 1, &wc);
-        must(found >= 0 && (found == 0 || wc.status == IBV_WC_SUCCESS), "a completion");
-        count -= found;
-    }
-}
-
-static void store(unsigned char *at)
-{
-    *at = 7;
-}
-
-static void load(const unsigned char *at)
-{
-    seen = *at;
 }
 
 /* Stores to each byte of a message. Compilers make a short memset of their own, which gcc tells no sanitizer of. */
@@ -701,42 +601,16 @@ static int run(int number, int racy)
     }
     create(&a, NULL);
     create(&b, srq);
-    connect_to(&a, &b);
-    connect_to(&b, &a);
+    connect_to(&a, b.qp->qp_num);
+    connect_to(&b, a.qp->qp_num);
     cases[number].run(racy);
     return 0;
 }
 
-static void run_all(int racy)
+/* The sanitizer that finds it. */
+static char by(int number)
 {
-    for (int number = 0; number < CASES; number++) {
-        int status;
-        fflush(stdout);
-        pid_t child = fork();
-        must(child >= 0, "fork");
-        if (child == 0)
-            exit(run(number, racy));
-        must(waitpid(child, &status, 0) == child, "waitpid");
-        int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        printf("%c %s %s %d\n", cases[number].by, cases[number].name, racy ? "racy" : "right", code);
-    }
+    return cases[number].by;
 }
 
-int main(int argc, char **argv)
-{
-    if (argc == 2 && !strcmp(argv[1], "list")) {
-        for (int number = 0; number < CASES; number++)
-            printf("%s: %s\n", cases[number].class, cases[number].name);
-        return 0;
-    }
-    if (argc == 2 && !strcmp(argv[1], "all")) {
-        run_all(1);
-        run_all(0);
-        return 0;
-    }
-    for (int number = 0; argc == 3 && number < CASES; number++)
-        if (!strcmp(argv[1], cases[number].name))
-            return run(number, !strcmp(argv[2], "racy"));
-    fprintf(stderr, "usage: races list | all | CASE racy|right\n");
-    return 2;
-}
+#include "main.h"

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::DeviceSpec;
@@ -273,7 +273,7 @@ impl Daemon {
         self.deferred.forget(token);
         if self.recorder == Some(token) {
             self.recorder = None;
-            self.fabric.arena.trace_generation.store(0, Release);
+            self.fabric.arena.end_recording();
         }
         match self.files.remove(token) {
             Some(File::Uverbs { file, .. }) => self.run_command(Deferred::Close(*file), None),

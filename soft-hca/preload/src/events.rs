@@ -69,12 +69,20 @@ unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize
     }
 }
 
+/// What a call has read from a file that is none of ours.
+pub(crate) fn heard(bytes: isize) -> isize {
+    if bytes > 0 {
+        keeping_errno(client::has_heard);
+    }
+    bytes
+}
+
 /// `read(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize {
     if !client::ours(fd) {
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-        return unsafe { real::read(fd, buffer, bytes) };
+        return heard(unsafe { real::read(fd, buffer, bytes) });
     }
     // SAFETY: the caller gives a buffer of this size; our events are short.
     let buffer = || unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes.min(4096)) };
@@ -86,6 +94,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: usize) -> isize {
     if !client::ours(fd) {
+        keeping_errno(client::tells_others);
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::write(fd, buffer, bytes) };
     }

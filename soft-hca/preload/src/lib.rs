@@ -17,6 +17,7 @@
 //! | `sysfs` | paths of that tree |
 //! | `acknowledge`, `address_handle` | functions of librdmacm and libibverbs |
 //! | `signals` | a program's handlers for faults |
+//! | `sockets` | `recv` and its kin, for sanitizers |
 //! | `faults` | what the library that has calls fail tells |
 //! | `client` | what stands behind the descriptors |
 //! | `real` | the C library's own functions |
@@ -41,6 +42,7 @@ mod links;
 mod netlink;
 mod real;
 mod signals;
+mod sockets;
 mod start;
 mod sysfs;
 

@@ -10,6 +10,7 @@ use crate::aside;
 use crate::client;
 use crate::events::write;
 use crate::fail;
+use crate::keeping_errno;
 use crate::real;
 
 /// `socket(2)`
@@ -38,6 +39,7 @@ pub unsafe extern "C-unwind" fn send(
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { write(fd, buffer, bytes) };
     }
+    keeping_errno(client::tells_others);
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::send(fd, buffer, bytes, flags) }
 }
@@ -56,6 +58,7 @@ pub unsafe extern "C-unwind" fn sendto(
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { write(fd, buffer, bytes) };
     }
+    keeping_errno(client::tells_others);
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe { real::sendto(fd, buffer, bytes, flags, address, length) }
 }
@@ -68,6 +71,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
     flags: c_int,
 ) -> isize {
     if !is_ours(fd) {
+        keeping_errno(client::tells_others);
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::sendmsg(fd, message, flags) };
     }

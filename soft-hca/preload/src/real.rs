@@ -48,6 +48,11 @@ real! {
     write = c"write"(fd: c_int, buffer: *const c_void, bytes: usize) -> isize;
     ioctl = c"ioctl"(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int;
     poll = c"poll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
+    readv = c"readv"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    writev = c"writev"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    recv = c"recv"(fd: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;
+    recvmsg = c"recvmsg"(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize;
+    recvfrom = c"recvfrom"(fd: c_int, buffer: *mut c_void, bytes: usize, flags: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> isize;
     send = c"send"(fd: c_int, buffer: *const c_void, bytes: usize, flags: c_int) -> isize;
     sendmsg = c"sendmsg"(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize;
     sendto = c"sendto"(fd: c_int, buffer: *const c_void, bytes: usize, flags: c_int, address: *const libc::sockaddr, length: libc::socklen_t) -> isize;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use crate::arena::doorbell;
 use crate::arena::entry::entry;
 use crate::arena::lock::{Lock, LockApart};
+use crate::arena::operations::Operations;
 use crate::arena::port_counters::Counters;
 use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
@@ -21,7 +22,7 @@ use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0d");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0e");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -349,7 +350,8 @@ pub struct Arena {
     pub srqs_used: AtomicU32,
     /// See [`Arena::qps_used`].
     pub ahs_used: AtomicU32,
-    /// The number of the recording, 0 while nobody records. See `engine::traced`.
+    /// The number of the recording, 0 while nobody records, and whether a program wants to know what others do. See
+    /// `engine::traced`.
     pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.
     pub trace_limit: AtomicU64,
@@ -391,6 +393,8 @@ pub struct Arena {
     pub members: [Member; MAX_MEMBERS],
     /// Copies through the arena.
     pub bounce_slots: [BounceSlot; MAX_BOUNCE_SLOTS],
+    /// Operations of peers at each process's memory.
+    pub operations: [Operations; MAX_PROCS],
 }
 
 /// Bytes from the arena's start to the bounce buffers.
@@ -401,10 +405,20 @@ pub const HEAP_START: usize = BOUNCE_BUFFERS_START + MAX_BOUNCE_SLOTS * BOUNCE_B
 pub const ARENA_BYTES: usize = HEAP_START + HEAP_BYTES;
 
 impl Arena {
-    /// Whether somebody records.
+    /// Whether somebody records, or a program [wants to know](Operations) what others do.
     #[inline]
     pub fn is_traced(&self) -> bool {
-        self.recording() != 0
+        recording::is_any(&self.trace_generation)
+    }
+
+    /// Whether a program wants to know what others do.
+    pub fn is_watched(&self) -> bool {
+        recording::is_watched(&self.trace_generation)
+    }
+
+    /// A program wants to know what others do, from now on.
+    pub fn watch(&self) {
+        recording::watch(&self.trace_generation);
     }
 
     /// The number of the recording, 0 if there is none.
@@ -417,6 +431,11 @@ impl Arena {
     pub fn begin_recording(&self, number: u32, limit: u64, scope: Scope) {
         let words = (&self.trace_generation, &self.trace_limit, &self.trace_scope);
         recording::begin(words, (number, limit, scope as u32));
+    }
+
+    /// The recording is over.
+    pub fn end_recording(&self) {
+        recording::end(&self.trace_generation);
     }
 
     /// The queue pair with this number, if there is one.

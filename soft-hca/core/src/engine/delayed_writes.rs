@@ -46,7 +46,7 @@ fn is_moved(qp: &Qp) -> bool {
 /// Whether the recording wants writes to be delayed.
 #[inline]
 pub(super) fn is_requested(actor: &Actor<'_>) -> bool {
-    actor.is_traced() && actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32
+    actor.arena.recording() != 0 && actor.arena.trace_scope.load(Relaxed) == Scope::Buffers as u32
 }
 
 /// The share of `limit` requests from the head on that is executed now; `None` if the one at the head is delayed, and

@@ -24,15 +24,8 @@ pub(super) enum CopyError {
     Unreachable,
 }
 
-/// `process_vm_readv` or `process_vm_writev`.
-type Call = unsafe extern "C" fn(
-    libc::pid_t,
-    *const libc::iovec,
-    libc::c_ulong,
-    *const libc::iovec,
-    libc::c_ulong,
-    libc::c_ulong,
-) -> libc::ssize_t;
+/// The number of `process_vm_readv` or `process_vm_writev`.
+type Call = libc::c_long;
 
 /// Writes our `local` memory to `remote` memory of a process.
 pub(super) fn write(
@@ -41,7 +34,7 @@ pub(super) fn write(
     remote: &[Segment],
     length: u64,
 ) -> Result<(), CopyError> {
-    move_all(libc::process_vm_writev, pid, local, remote, length)
+    move_all(libc::SYS_process_vm_writev, pid, local, remote, length)
 }
 
 /// Reads `remote` memory of a process into our `local` memory.
@@ -51,14 +44,14 @@ pub(super) fn read(
     remote: &[Segment],
     length: u64,
 ) -> Result<(), CopyError> {
-    move_all(libc::process_vm_readv, pid, local, remote, length)
+    move_all(libc::SYS_process_vm_readv, pid, local, remote, length)
 }
 
 /// The word at an address in a process.
 pub(super) fn read_word(pid: u32, addr: u64) -> io::Result<u64> {
     let mut word = [0; 8];
     let remote = [Segment { addr, length: 8 }];
-    match raw_call(libc::process_vm_readv, pid, &[ours_mut(&mut word)], &remote)? {
+    match raw_call(libc::SYS_process_vm_readv, pid, &[ours_mut(&mut word)], &remote)? {
         8 => Ok(u64::from_ne_bytes(word)),
         _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
     }
@@ -67,7 +60,7 @@ pub(super) fn read_word(pid: u32, addr: u64) -> io::Result<u64> {
 /// Whether the system lets this process write the memory of any, which is its own here.
 pub(super) fn try_writing(own_pid: u32) -> io::Result<()> {
     let (from, mut to) = ([0; 8], [0; 8]);
-    raw_call(libc::process_vm_writev, own_pid, &[ours(&from)], &[ours_mut(&mut to)]).map(drop)
+    raw_call(libc::SYS_process_vm_writev, own_pid, &[ours(&from)], &[ours_mut(&mut to)]).map(drop)
 }
 
 /// One call. It may move less than there is, in whole segments and pages.
@@ -83,18 +76,21 @@ fn call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> Result<u
     }
 }
 
+/// The system call itself: the C library's function of that name may be a sanitizer's, which takes what is written to be
+/// the program's doing.
 fn raw_call(call: Call, pid: u32, local: &[Segment], remote: &[Segment]) -> io::Result<u64> {
     // SAFETY: both lists are as long as said and have the layout of `iovec`. What they point to
     // is checked by the system; local memory that is written is what this program registered for
     // that, or a variable of ours whose address was exposed.
     let moved = unsafe {
-        call(
+        libc::syscall(
+            call,
             pid as libc::pid_t,
-            local.as_ptr().cast(),
+            local.as_ptr(),
             local.len() as libc::c_ulong,
-            remote.as_ptr().cast(),
+            remote.as_ptr(),
             remote.len() as libc::c_ulong,
-            0,
+            0 as libc::c_ulong,
         )
     };
     u64::try_from(moved).map_err(|_| io::Error::last_os_error())

@@ -16,7 +16,7 @@ use crate::engine::route::local_peer;
 use crate::engine::segments::{Region, Segment, SegmentList};
 use crate::engine::traced::MatchedReceive;
 use crate::engine::traffic::{Packets, is_send};
-use crate::engine::{completion, flush, wc_status};
+use crate::engine::{completion, flush, traced, wc_status};
 use crate::ring::Ring;
 use crate::trace::cause;
 use crate::trace::event::Executed;
@@ -328,7 +328,7 @@ impl<'a> Requester<'a> {
         &self,
         actor: &Actor<'_>,
         index: u32,
-        (length, status): (u32, u32),
+        (length, ended): (u32, u32),
         receive: Option<MatchedReceive>,
         cause: Option<&Cause>,
     ) {
@@ -341,12 +341,15 @@ impl<'a> Requester<'a> {
                 qpn: self.qpn,
                 opcode: wqe.opcode,
                 length,
-                status,
+                status: ended,
                 receive_qpn: receive.map_or(0, |receive| receive.qpn),
                 receive_proc: receiver.map_or(0, |qp| qp.proc.load(Acquire)),
                 has_waited: u32::from(self.qp.wait.load(Acquire) != 0),
             };
             env.trace(self.owner.proc as u32, &event.into(), &cause::encode(cause));
+            if ended == status::SUCCESS {
+                traced::tell_target(actor, self.qp, self.owner.proc, &wqe, &event);
+            }
         });
     }
 

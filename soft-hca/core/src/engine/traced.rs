@@ -2,12 +2,15 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Operation, OperationKind, Qp};
 use crate::engine::actor::Actor;
 use crate::engine::asynchronous::{Async, Subject};
 use crate::engine::env::Env;
 use crate::engine::proc::DAEMON;
-use crate::trace::event::{Packet, Raised};
+use crate::engine::route::local_peer;
+use crate::trace::event::{Executed, Packet, Raised};
+use crate::uapi::rxe::SendWqe;
+use crate::uapi::verbs::opcode;
 
 /// The receive that a message has gone into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,36 @@ pub fn trace_packet(arena: &Arena, env: &dyn Env, packet: impl FnOnce() -> Packe
 fn trace(arena: &Arena, env: &dyn Env, packet: Packet) {
     let proc = arena.qp(packet.qpn).map_or(DAEMON as u32, |qp| qp.proc.load(Acquire));
     env.trace(proc, &packet.into(), &[]);
+}
+
+/// Tells the target's process of an RDMA or atomic operation that was executed at its memory, if it wants to know.
+pub(super) fn tell_target(
+    actor: &Actor<'_>,
+    qp: &Qp,
+    by: usize,
+    wqe: &SendWqe<'_>,
+    executed: &Executed,
+) {
+    if !actor.arena.is_watched() {
+        return;
+    }
+    let (kind, address) = match wqe.opcode {
+        opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => {
+            (OperationKind::Write, wqe.remote().addr)
+        }
+        opcode::RDMA_READ => (OperationKind::Read, wqe.remote().addr),
+        opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => {
+            (OperationKind::Atomic, wqe.atomic().remote.addr)
+        }
+        _ => return,
+    };
+    let Some(peer) = local_peer(actor.arena, qp) else { return };
+    let target = peer.proc.load(Acquire) as usize;
+    let operations = actor.arena.operations.get(target);
+    let Some(operations) = operations.filter(|operations| operations.is_wanted()) else { return };
+    let pid = actor.arena.procs.get(by).map_or(0, |proc| proc.pid.load(Acquire));
+    let Executed { wr_id, qpn, length, .. } = *executed;
+    operations.add(&Operation { kind, address, length, qpn, wr_id, pid });
 }
 
 /// Traces an asynchronous event that is about to be raised.

@@ -86,7 +86,7 @@ impl Recorder {
 
     /// Whether the fabric is recorded.
     pub fn is_on(&self) -> bool {
-        self.arena.is_traced()
+        self.arena.recording() != 0
     }
 
     /// The number of the recording, 0 if there is none.

@@ -17,7 +17,7 @@ use crate::client::files::table::{self, Entry};
 use crate::client::files::tokens;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, memory, process, share, strict};
+use crate::client::{acknowledged, daemon, memory, process, sanitizer, share, strict};
 
 /// The devices that this program finds.
 fn found() -> DeviceSet {
@@ -62,8 +62,12 @@ impl CmFile {
     pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
         let call = recorded::begin(self.process);
         share::finish();
+        sanitizer::tells(self.process);
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
+        if is_event && matches!(outcome, Ok(Some(_))) {
+            sanitizer::hears(self.process);
+        }
         if let (true, Ok(Some(event))) = (is_event, &outcome) {
             acknowledged::taken(event);
         }

@@ -1,9 +1,10 @@
 //! The program's own memory, by addresses that may be wrong.
 #![allow(unsafe_code, reason = "the program's own memory by its address")]
 
-use std::ffi::c_void;
+use std::ffi::{c_long, c_ulong, c_void};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::ptr;
 
 use soft_hca_core::errno::{Errno, Refusal, Result};
 use soft_hca_core::memcheck;
@@ -18,8 +19,7 @@ pub(crate) fn write(address: u64, bytes: &[u8]) -> Result<()> {
     }
     let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let to = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
-    // SAFETY: the system checks the target, which is all that may be wrong.
-    let written = unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
+    let written = copy(libc::SYS_process_vm_writev, &from, &to);
     if was_refused(written) {
         return through_pipe(bytes.as_ptr() as u64, address, bytes.len());
     }
@@ -30,6 +30,26 @@ pub(crate) fn write(address: u64, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Copies within the process between memory that is there and memory of which the system looks whether it is. The
+/// system call itself: the C library's function may be a sanitizer's, which takes this to be the program's access.
+fn copy(call: c_long, ours: &libc::iovec, named: &libc::iovec) -> isize {
+    let one: c_ulong = 1;
+    let none: c_ulong = 0;
+    // SAFETY: two lists of one stretch each; the system checks what the program has named.
+    let copied = unsafe {
+        libc::syscall(
+            call,
+            libc::getpid(),
+            ptr::from_ref(ours),
+            one,
+            ptr::from_ref(named),
+            one,
+            none,
+        )
+    };
+    copied as isize
+}
+
 /// Reads `length` bytes at an address that the program has given.
 pub(crate) fn read(address: u64, length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; length];
@@ -38,8 +58,7 @@ pub(crate) fn read(address: u64, length: usize) -> Result<Vec<u8>> {
     }
     let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
     let from = libc::iovec { iov_base: address as *mut c_void, iov_len: length };
-    // SAFETY: the system checks the source, which is all that may be wrong.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    let read = copy(libc::SYS_process_vm_readv, &to, &from);
     if was_refused(read) {
         through_pipe(address, bytes.as_mut_ptr() as u64, length)?;
         return Ok(bytes);

@@ -163,6 +163,20 @@ fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], 
     }
 }
 
+/// The program is about to write to a file that is none of ours, which may tell another process something.
+pub fn tells_others() {
+    if let Some(process) = process::current() {
+        put_off(|| sanitizer::tells(process));
+    }
+}
+
+/// The program has read from a file that is none of ours, by which another process may have told it something.
+pub fn has_heard() {
+    if let Some(process) = process::current() {
+        put_off(|| sanitizer::hears(process));
+    }
+}
+
 /// `write(2)`: a command.
 pub fn write(fd: RawFd, bytes: &[u8]) -> Result<Outcome> {
     match table::get(fd).ok_or(Errno::EBADF)? {
@@ -195,6 +209,9 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
         Entry::Async(file) => file.upgrade().ok_or(Errno::EIO)?.read_async(fd, buffer),
         Entry::Channel(channel) => {
             let done = channel.read(buffer)?;
+            if matches!(done, Outcome::Done(_)) {
+                sanitizer::hears(channel.process);
+            }
             if !has_waited && matches!(done, Outcome::Done(_)) {
                 recorded::takes_event(channel.process, fd);
             }

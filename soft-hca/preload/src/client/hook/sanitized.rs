@@ -16,6 +16,9 @@ static BELOW: Below = Below::empty();
 
 /// Puts this layer before a context's functions.
 pub(super) fn before_context(own: Functions) -> Functions {
+    if let Some(process) = process::current() {
+        sanitizer::begins(process);
+    }
     let layer = Functions {
         poll_cq,
         // Sends are told at their doorbell.
@@ -50,8 +53,8 @@ unsafe extern "C-unwind" fn start_poll(cq: *mut c_void, attributes: *mut c_void)
     let Some(own) = BELOW.start_poll.load(Acquire) else { return libc::EINVAL };
     // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(cq, attributes) };
-    if error == 0 {
-        sanitizer::polled_extended();
+    if let (0, Some(process)) = (error, process::current()) {
+        sanitizer::polled_extended(process);
     }
     error
 }
@@ -60,8 +63,8 @@ unsafe extern "C-unwind" fn start_poll(cq: *mut c_void, attributes: *mut c_void)
 unsafe fn post(own: &Slot<Post>, call: [*mut c_void; 3], queue: Option<ReceiveQueue>) -> c_int {
     let Some(own) = own.load(Acquire) else { return libc::EINVAL };
     let [to, first, bad] = call;
-    if let Some(queue) = queue {
-        sanitizer::receives_are_posted(queue, lists::receives(first as u64).collect());
+    if let (Some(queue), Some(process)) = (queue, process::current()) {
+        sanitizer::receives_are_posted(process, queue, lists::receives(first as u64).collect());
     }
     // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(to, first, bad) };

@@ -10,20 +10,24 @@
 //! | `thread` | ThreadSanitizer |
 //! | `address` | AddressSanitizer |
 //! | `queue` | requests of a queue, and the device's accesses for them |
+//! | `peers` | what peers do by RDMA operations |
 //!
 //! The functions between ours and the provider's that call this are in `hook::sanitized`; there are none in a program
 //! without a sanitizer.
 
 mod address;
+mod peers;
 mod queue;
 mod runtime;
 mod thread;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::OnceLock;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
+use std::sync::{MutexGuard, OnceLock};
 
 use soft_hca_core::config;
 use soft_hca_core::engine::ReceiveQueue;
@@ -38,6 +42,7 @@ use crate::client::process::Process;
 use crate::client::receives::queue_of;
 use crate::client::{site, stderr};
 use address::AddressSanitizer;
+use peers::Peers;
 use queue::{Posted, Queue, Stretch};
 use thread::{Access, ThreadSanitizer};
 
@@ -81,9 +86,44 @@ struct SendQueue {
 struct Queues {
     sends: HashMap<u32, SendQueue>,
     receives: HashMap<ReceiveQueue, Queue>,
+    peers: Peers,
 }
 
 static QUEUES: OfProcess<Queues> = OfProcess::new();
+
+thread_local! {
+    /// Whether the thread has the queues: files that it reads and writes meanwhile are this library's own.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The queues, which the calling thread has.
+struct Locked(MutexGuard<'static, Queues>);
+
+fn queues() -> Locked {
+    let locked = QUEUES.lock();
+    IS_INSIDE.set(true);
+    Locked(locked)
+}
+
+impl Deref for Locked {
+    type Target = Queues;
+
+    fn deref(&self) -> &Queues {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Queues {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        IS_INSIDE.set(false);
+    }
+}
 
 impl Sanitizers {
     /// A new queue, of so many.
@@ -117,6 +157,13 @@ impl Sanitizers {
 impl Queues {
     fn count(&self) -> usize {
         self.sends.len() + self.receives.len()
+    }
+
+    /// Tells of what peers have done meanwhile.
+    fn take(&mut self, thread: ThreadSanitizer, process: &Process) {
+        if let Some(operations) = process.arena.operations.get(process.index) {
+            self.peers.take(thread, operations);
+        }
     }
 
     /// All that was posted is over.
@@ -153,7 +200,7 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
     let callers = stack.callers();
     let place = callers.first().copied().unwrap_or_default();
     let signals_all = process.arena.qp(qpn).is_some_and(|qp| qp.sq_sig_all.load(Acquire) != 0);
-    let mut queues = QUEUES.lock();
+    let mut queues = queues();
     let before = queues.count();
     let new = || {
         let queue = own.queue(before, &format!("send queue of qp {qpn}"));
@@ -178,12 +225,13 @@ fn name(queue: ReceiveQueue) -> String {
 }
 
 /// Receives are about to be posted to a queue.
-pub(super) fn receives_are_posted(queue: ReceiveQueue, list: Vec<Listed>) {
+pub(super) fn receives_are_posted(process: &Process, queue: ReceiveQueue, list: Vec<Listed>) {
     let Some(own) = sanitizers() else { return };
+    tells(process);
     let stack = site::callers();
     let callers = stack.callers();
     let place = callers.first().copied().unwrap_or_default();
-    let mut queues = QUEUES.lock();
+    let mut queues = queues();
     let before = queues.count();
     let known = queues.receives.entry(queue).or_insert_with(|| own.queue(before, &name(queue)));
     for Listed { wr_id, elements } in list {
@@ -197,7 +245,7 @@ pub(super) fn receives_are_posted(queue: ReceiveQueue, list: Vec<Listed>) {
 
 /// Receives of a queue were refused: the device leaves their memory alone.
 pub(super) fn receives_were_refused(queue: ReceiveQueue, list: impl IntoIterator<Item = u64>) {
-    let mut queues = QUEUES.lock();
+    let mut queues = queues();
     let Some(known) = queues.receives.get_mut(&queue) else { return };
     for wr_id in list {
         known.received(wr_id);
@@ -207,7 +255,8 @@ pub(super) fn receives_were_refused(queue: ReceiveQueue, list: impl IntoIterator
 /// The calling thread has polled completions, which the program is about to get.
 pub(super) fn polled(process: &Process, completions: &[Wc]) {
     let Some(own) = sanitizers() else { return };
-    let mut queues = QUEUES.lock();
+    hears(process);
+    let mut queues = queues();
     for completion in completions {
         let qpn = completion.qp_num;
         let done = queues.complete(queue_of(&process.arena, qpn), completion);
@@ -260,15 +309,16 @@ impl Queues {
 
 /// The calling thread has begun to poll an extended queue. Which completions it finds is not known here: all that
 /// was posted may be over.
-pub(super) fn polled_extended() {
-    QUEUES.lock().are_over();
+pub(super) fn polled_extended(process: &Process) {
+    hears(process);
+    queues().are_over();
 }
 
 /// The calling thread has deregistered a region, which the device cannot access any more. What it accesses elsewhere is
 /// taken to be over, too, so that a race there may be missed.
 pub(super) fn deregistered() {
     if is_on() {
-        QUEUES.lock().are_over();
+        queues().are_over();
     }
 }
 
@@ -277,7 +327,7 @@ pub(super) fn forget(qpn: u32) {
     if !is_on() {
         return;
     }
-    let mut queues = QUEUES.lock();
+    let mut queues = queues();
     if let Some(mut sends) = queues.sends.remove(&qpn) {
         sends.queue.is_flushed();
     }
@@ -287,7 +337,7 @@ pub(super) fn forget(qpn: u32) {
 /// The same of a shared receive queue.
 pub(super) fn forget_shared(index: u32) {
     if is_on() {
-        forget_receives(&mut QUEUES.lock(), ReceiveQueue::Shared(index));
+        forget_receives(&mut queues(), ReceiveQueue::Shared(index));
     }
 }
 
@@ -297,9 +347,45 @@ fn forget_receives(queues: &mut Queues, queue: ReceiveQueue) {
     }
 }
 
+/// The process is about to create its first queues: from now on it wants to know what peers do at its memory.
+pub(super) fn begins(process: &Process) {
+    let operations = process.arena.operations.get(process.index);
+    let Some(operations) = operations.filter(|operations| !operations.is_wanted()) else { return };
+    if let Some(thread) = sanitizers().and_then(|own| own.thread) {
+        queues().peers.begin(thread, operations.want(true));
+        process.arena.watch();
+    }
+}
+
+/// The calling thread is about to tell others something: what it has done so far happens before what a peer does from now on.
+pub(super) fn tells(process: &Process) {
+    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
+    if IS_INSIDE.get() {
+        return;
+    }
+    let mut queues = queues();
+    queues.take(thread, process);
+    queues.peers.tells(&thread);
+}
+
+/// The calling thread has heard something of others: what peers have done so far happens before what it does from now on.
+pub(super) fn hears(process: &Process) {
+    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
+    if IS_INSIDE.get() {
+        return;
+    }
+    let mut queues = queues();
+    queues.take(thread, process);
+    queues.peers.hears(&thread);
+}
+
 /// Memory is about to be registered.
 pub(super) fn registers(address: u64, length: u64) {
-    let Some(sanitizer) = sanitizers().and_then(|own| own.address) else { return };
+    let Some(own) = sanitizers() else { return };
+    if own.thread.is_some() {
+        queues().peers.register(address, length);
+    }
+    let Some(sanitizer) = own.address else { return };
     if let Some(bad) = sanitizer.first_bad(address, length) {
         stderr::say(&format!(
             "{length} bytes at {address:#x} are registered, of which {bad:#x} is not the program's memory"

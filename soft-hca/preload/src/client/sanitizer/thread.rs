@@ -62,6 +62,14 @@ impl Fiber {
     }
 }
 
+impl Fiber {
+    /// Gives it another name.
+    pub(super) fn rename(&self, name: &CStr) {
+        // SAFETY: a fiber that was not destroyed, and a C string, of which the runtime makes a copy.
+        unsafe { (self.sanitizer.name)(self.fiber, name.as_ptr()) };
+    }
+}
+
 impl Drop for Fiber {
     fn drop(&mut self) {
         // SAFETY: a fiber that is current in no thread, as `run` has switched back.
@@ -115,9 +123,9 @@ impl ThreadSanitizer {
     pub(super) fn fiber(self, name: &CStr) -> Fiber {
         // SAFETY: may be called by any thread; there are no flags.
         let fiber = unsafe { (self.create)(0) };
-        // SAFETY: the fiber made above, and a C string, of which the runtime makes a copy.
-        unsafe { (self.name)(fiber, name.as_ptr()) };
-        Fiber { sanitizer: self, fiber }
+        let fiber = Fiber { sanitizer: self, fiber };
+        fiber.rename(name);
+        fiber
     }
 
     /// What the calling thread has done so far happens before what follows [`ThreadSanitizer::acquire`].

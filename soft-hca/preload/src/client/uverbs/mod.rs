@@ -107,6 +107,7 @@ impl UverbsFile {
     /// Does a command and gives its answer, and what else there is to trace of it.
     fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], traced: &mut Done) -> Result<Vec<u8>> {
         let command = Command::parse(written)?;
+        sanitizer::tells(self.process);
         let done = match command.number {
             command::POST_SEND => self.post_send(&command.request()?),
             command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?),

@@ -1,0 +1,132 @@
+//! What peers do at this process's memory by RDMA operations, told to ThreadSanitizer by the next call of this process.
+//!
+//! Nothing tells which peer knows of what this process has done, so a peer is taken to know all that threads had done
+//! before they last told anybody anything: before a post, a command, or a write to a socket or a pipe. As much is taken
+//! to be known of peers' operations when a thread has heard of something: by a completion, an event, or a read from a
+//! socket or a pipe. So a race may be missed; none is reported where processes tell each other by one of these.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs;
+
+use soft_hca_core::arena::{Operation, OperationKind, Operations};
+
+use super::thread::{Access, Fiber, Sync, ThreadSanitizer};
+
+/// Fibers that make operations in turn, so that the last ones have each their name in a report.
+const FIBERS: usize = 16;
+
+/// Operations of peers, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    /// As many were taken.
+    taken: u64,
+    count: usize,
+    fibers: Vec<Fiber>,
+    /// Names of peers' programs by their process ids.
+    programs: HashMap<u32, String>,
+    /// What was registered, from the first address to the one behind the last.
+    registered: Vec<(u64, u64)>,
+    /// What this process's threads have done before they told anybody anything.
+    told: Box<Sync>,
+    /// What peers have done so far.
+    done: Box<Sync>,
+}
+
+/// Functions that a report names in the place of the peer's, of which this process has no stack.
+mod place {
+    #![allow(unsafe_code, reason = "names that a report shows")]
+
+    #[unsafe(no_mangle)]
+    extern "C" fn rdma_read_of_a_peer() {}
+    #[unsafe(no_mangle)]
+    extern "C" fn rdma_write_of_a_peer() {}
+    #[unsafe(no_mangle)]
+    extern "C" fn atomic_operation_of_a_peer() {}
+
+    /// An address in one of them.
+    pub(super) fn of(kind: super::OperationKind) -> usize {
+        let function = match kind {
+            super::OperationKind::Read => rdma_read_of_a_peer,
+            super::OperationKind::Write => rdma_write_of_a_peer,
+            super::OperationKind::Atomic => atomic_operation_of_a_peer,
+        };
+        // Reports take an address to be behind a call.
+        function as extern "C" fn() as usize + 1
+    }
+}
+
+impl Peers {
+    /// The process wants to know of operations behind as many as there were so far. A new fiber knows all that the
+    /// thread has done which creates it, so they are created before there is anything to know.
+    pub(super) fn begin(&mut self, sanitizer: ThreadSanitizer, taken: u64) {
+        self.taken = taken;
+        self.fibers = std::iter::repeat_with(|| sanitizer.fiber(c"device")).take(FIBERS).collect();
+    }
+
+    /// Peers may access memory from now on.
+    pub(super) fn register(&mut self, address: u64, length: u64) {
+        let range = (address, address.saturating_add(length));
+        if !self.registered.contains(&range) {
+            self.registered.push(range);
+        }
+    }
+
+    /// The calling thread is about to tell somebody something.
+    pub(super) fn tells(&self, sanitizer: &ThreadSanitizer) {
+        sanitizer.release(&self.told);
+    }
+
+    /// The calling thread has heard something.
+    pub(super) fn hears(&self, sanitizer: &ThreadSanitizer) {
+        sanitizer.acquire(&self.done);
+    }
+
+    /// Tells of what peers have done meanwhile.
+    pub(super) fn take(&mut self, sanitizer: ThreadSanitizer, operations: &Operations) {
+        while let Some(operation) = operations.next(&mut self.taken) {
+            if self.is_registered(&operation) {
+                self.make(sanitizer, &operation);
+            }
+        }
+    }
+
+    /// Any process of the fabric can write there, so not every address is memory of which the runtime knows anything.
+    fn is_registered(&self, &Operation { address, length, .. }: &Operation) -> bool {
+        let end = address.saturating_add(length.into());
+        length > 0 && self.registered.iter().any(|&(first, last)| first <= address && end <= last)
+    }
+
+    fn make(&mut self, sanitizer: ThreadSanitizer, operation: &Operation) {
+        let &Operation { kind, address, length, .. } = operation;
+        let name = self.name(operation);
+        let Some(fiber) = self.fibers.get(self.count % FIBERS) else { return };
+        self.count += 1;
+        fiber.rename(&name);
+        let access = match kind {
+            OperationKind::Read => Access::Read,
+            OperationKind::Write | OperationKind::Atomic => Access::Write,
+        };
+        fiber.run(&[], || {
+            sanitizer.acquire(&self.told);
+            sanitizer.acquire(&self.done);
+            sanitizer.access(access, address, length, place::of(kind));
+            sanitizer.release(&self.done);
+        });
+    }
+
+    /// The name of a fiber that makes an operation.
+    fn name(&mut self, &Operation { kind, qpn, wr_id, pid, .. }: &Operation) -> CString {
+        let verb = match kind {
+            OperationKind::Read => "RDMA read",
+            OperationKind::Write => "RDMA write",
+            OperationKind::Atomic => "atomic operation",
+        };
+        let program = self.programs.entry(pid).or_insert_with(|| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.chars().filter(|letter| !letter.is_control()).collect()
+        });
+        let name = format!("device: {verb} {wr_id:#x} of qp {qpn}, posted by {program}[{pid}]");
+        CString::new(name).expect("control characters are left out")
+    }
+}

@@ -185,9 +185,9 @@ fn races_with_peers_are_found() {
             assert_eq!(status, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
         }
         for parts in [
-            ["'device: RDMA write 0x7 of qp ", ", posted by targets["],
-            ["'device: RDMA read 0x7 of qp ", "rdma_read_of_a_peer"],
-            ["'device: atomic operation 0x7 of qp ", "atomic_operation_of_a_peer"],
+            ["'device: RDMA write by targets[", "#0 rdma_write_of_a_peer"],
+            ["'device: RDMA read by targets[", "#0 rdma_read_of_a_peer"],
+            ["'device: atomic by targets[", "#0 atomic_operation_of_a_peer"],
         ] {
             assert_has(&text, &parts);
         }

@@ -37,22 +37,41 @@ pub(super) struct Peers {
 mod place {
     #![allow(unsafe_code, reason = "names that a report shows")]
 
-    #[unsafe(no_mangle)]
-    extern "C" fn rdma_read_of_a_peer() {}
-    #[unsafe(no_mangle)]
-    extern "C" fn rdma_write_of_a_peer() {}
-    #[unsafe(no_mangle)]
-    extern "C" fn atomic_operation_of_a_peer() {}
+    use std::ffi::CStr;
+    use std::hint::black_box;
 
-    /// An address in one of them.
-    pub(super) fn of(kind: super::OperationKind) -> usize {
-        let function = match kind {
-            super::OperationKind::Read => rdma_read_of_a_peer,
-            super::OperationKind::Write => rdma_write_of_a_peer,
-            super::OperationKind::Atomic => atomic_operation_of_a_peer,
-        };
-        // Reports take an address to be behind a call.
-        function as extern "C" fn() as usize + 1
+    use super::OperationKind;
+
+    // Each says something else, or the linker would make one of them.
+    #[unsafe(no_mangle)]
+    extern "C" fn rdma_read_of_a_peer() -> &'static CStr {
+        black_box(c"RDMA read")
+    }
+    #[unsafe(no_mangle)]
+    extern "C" fn rdma_write_of_a_peer() -> &'static CStr {
+        black_box(c"RDMA write")
+    }
+    #[unsafe(no_mangle)]
+    extern "C" fn atomic_operation_of_a_peer() -> &'static CStr {
+        black_box(c"atomic")
+    }
+
+    fn of(kind: OperationKind) -> extern "C" fn() -> &'static CStr {
+        match kind {
+            OperationKind::Read => rdma_read_of_a_peer,
+            OperationKind::Write => rdma_write_of_a_peer,
+            OperationKind::Atomic => atomic_operation_of_a_peer,
+        }
+    }
+
+    /// An address in the function of a kind; reports take it to be behind a call.
+    pub(super) fn address(kind: OperationKind) -> usize {
+        of(kind) as usize + 1
+    }
+
+    /// The words for a kind.
+    pub(super) fn words(kind: OperationKind) -> String {
+        of(kind)().to_string_lossy().into_owned()
     }
 }
 
@@ -110,23 +129,20 @@ impl Peers {
         fiber.run(&[], || {
             sanitizer.acquire(&self.told);
             sanitizer.acquire(&self.done);
-            sanitizer.access(access, address, length, place::of(kind));
+            sanitizer.access(access, address, length, place::address(kind));
             sanitizer.release(&self.done);
         });
     }
 
     /// The name of a fiber that makes an operation.
     fn name(&mut self, &Operation { kind, qpn, wr_id, pid, .. }: &Operation) -> CString {
-        let verb = match kind {
-            OperationKind::Read => "RDMA read",
-            OperationKind::Write => "RDMA write",
-            OperationKind::Atomic => "atomic operation",
-        };
         let program = self.programs.entry(pid).or_insert_with(|| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.chars().filter(|letter| !letter.is_control()).collect()
         });
-        let name = format!("device: {verb} {wr_id:#x} of qp {qpn}, posted by {program}[{pid}]");
+        let words = place::words(kind);
+        // The runtime keeps 63 letters.
+        let name = format!("device: {words} by {program}[{pid}], qp {qpn}, wr_id {wr_id:#x}");
         CString::new(name).expect("control characters are left out")
     }
 }

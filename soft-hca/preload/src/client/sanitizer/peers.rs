@@ -37,41 +37,32 @@ pub(super) struct Peers {
 mod place {
     #![allow(unsafe_code, reason = "names that a report shows")]
 
-    use std::ffi::CStr;
     use std::hint::black_box;
 
     use super::OperationKind;
 
-    // Each says something else, or the linker would make one of them.
+    // Each returns something else, or the linker would make one of them.
     #[unsafe(no_mangle)]
-    extern "C" fn rdma_read_of_a_peer() -> &'static CStr {
-        black_box(c"RDMA read")
+    extern "C" fn rdma_read_of_a_peer() -> u32 {
+        black_box(OperationKind::Read as u32)
     }
     #[unsafe(no_mangle)]
-    extern "C" fn rdma_write_of_a_peer() -> &'static CStr {
-        black_box(c"RDMA write")
+    extern "C" fn rdma_write_of_a_peer() -> u32 {
+        black_box(OperationKind::Write as u32)
     }
     #[unsafe(no_mangle)]
-    extern "C" fn atomic_operation_of_a_peer() -> &'static CStr {
-        black_box(c"atomic")
-    }
-
-    fn of(kind: OperationKind) -> extern "C" fn() -> &'static CStr {
-        match kind {
-            OperationKind::Read => rdma_read_of_a_peer,
-            OperationKind::Write => rdma_write_of_a_peer,
-            OperationKind::Atomic => atomic_operation_of_a_peer,
-        }
+    extern "C" fn atomic_operation_of_a_peer() -> u32 {
+        black_box(OperationKind::Atomic as u32)
     }
 
     /// An address in the function of a kind; reports take it to be behind a call.
-    pub(super) fn address(kind: OperationKind) -> usize {
-        of(kind) as usize + 1
-    }
-
-    /// The words for a kind.
-    pub(super) fn words(kind: OperationKind) -> String {
-        of(kind)().to_string_lossy().into_owned()
+    pub(super) fn of(kind: OperationKind) -> usize {
+        let function: extern "C" fn() -> u32 = match kind {
+            OperationKind::Read => rdma_read_of_a_peer,
+            OperationKind::Write => rdma_write_of_a_peer,
+            OperationKind::Atomic => atomic_operation_of_a_peer,
+        };
+        function as usize + 1
     }
 }
 
@@ -129,7 +120,7 @@ impl Peers {
         fiber.run(&[], || {
             sanitizer.acquire(&self.told);
             sanitizer.acquire(&self.done);
-            sanitizer.access(access, address, length, place::address(kind));
+            sanitizer.access(access, address, length, place::of(kind));
             sanitizer.release(&self.done);
         });
     }
@@ -140,7 +131,11 @@ impl Peers {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.chars().filter(|letter| !letter.is_control()).collect()
         });
-        let words = place::words(kind);
+        let words = match kind {
+            OperationKind::Read => "RDMA read",
+            OperationKind::Write => "RDMA write",
+            OperationKind::Atomic => "atomic",
+        };
         // The runtime keeps 63 letters.
         let name = format!("device: {words} by {program}[{pid}], qp {qpn}, wr_id {wr_id:#x}");
         CString::new(name).expect("control characters are left out")

@@ -7,8 +7,6 @@ use crate::correlation::rounds::{self, Piece};
 
 /// Entries that are shown at most, beside failures.
 pub(crate) const SHOWN_MOST: usize = 3000;
-/// Entries that can be unfolded at most, in all.
-pub(crate) const FOLDED_MOST: usize = 2000;
 /// Failures that are shown where all around them is left out.
 const FAILURES_MOST: usize = 100;
 
@@ -20,8 +18,8 @@ pub(super) struct Draft {
     pub(super) entries: Vec<usize>,
 }
 
-/// Cuts a run into blocks.
-pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
+/// Cuts a run into blocks. So many entries can be unfolded at most, in all.
+pub(super) fn cut(correlation: &Correlation<'_>, folded_most: usize) -> Vec<Draft> {
     let mut pieces = rounds::pieces(correlation);
     for piece in &mut pieces {
         piece.entries.retain(|at| !correlation.is_beneath[*at] && !correlation.aside.contains(at));
@@ -40,7 +38,7 @@ pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
             let all = entries.len();
             // Whole rounds, so that those that are there look like what they are.
             let per_round = all.div_ceil(rounds.rounds);
-            let most = (FOLDED_MOST / folds / per_round.max(1)).max(1) * per_round;
+            let most = (folded_most / folds / per_round.max(1)).max(1) * per_round;
             entries.truncate(most);
             let left_out = all - entries.len();
             drafts.push(Draft { heading, kind: Kind::Folded { rounds, left_out }, entries });

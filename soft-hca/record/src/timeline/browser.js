@@ -107,7 +107,9 @@ addEventListener("load", () => {
     region.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     const users = things.filter((thing) => thing.classList.contains("hot") && thing !== region);
     check(users.length > 0 && users.every((thing) => thing.matches(".send, .receive")), "who uses a region is highlighted");
-    check(card.querySelector(".users").textContent.startsWith(`used by ${users.length} work request`), `and counted: ${users.length}`);
+    // Some of them are not on a phone.
+    const used = Number(card.querySelector(".users").textContent.match(/^used by (\d+) work request/)?.[1]);
+    check(pictures[0].className === "wide" ? used === users.length : used >= users.length, `and counted: ${users.length}`);
     users[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));
     check(card.textContent.includes("memory of ibv_reg_mr"), "a work request leads to its region");
     key("Escape");

@@ -127,6 +127,15 @@ const BESIDE_TEXT: f64 = 10.0;
 /// A thread's lane where there are several.
 const THREAD: f64 = 40.0;
 
+/// How many entries a picture has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Most {
+    /// Those that are shown at once, beside failures.
+    pub(super) shown: usize,
+    /// Those that can be unfolded, in all.
+    pub(super) folded: usize,
+}
+
 /// How much room there is from left to right, in pixels of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Room {
@@ -141,8 +150,7 @@ pub(super) struct Room {
     title: f64,
     /// Bars that stand side by side in a lane at most.
     pub(super) tracks: usize,
-    /// Entries of folded rounds that can be unfolded at most.
-    pub(super) folded: usize,
+    pub(super) most: Most,
     /// What texts are widened to fill, if they do not do so already.
     width: f64,
     /// The size of the smallest texts.
@@ -163,7 +171,7 @@ pub(super) const SCREEN: Room = Room {
     between_more: 40.0,
     title: 190.0,
     tracks: 8,
-    folded: 2000,
+    most: Most { shown: 3000, folded: 2000 },
     width: 0.0,
     small: 11.5,
     is_still: false,
@@ -180,7 +188,7 @@ pub(super) const PAPER: Room = Room {
     between_more: 24.0,
     title: 150.0,
     tracks: 4,
-    folded: 2000,
+    most: Most { shown: 3000, folded: 2000 },
     width: 1120.0,
     small: 12.5,
     is_still: true,
@@ -197,8 +205,8 @@ pub(super) const PHONE: Room = Room {
     between_more: 12.0,
     title: 60.0,
     tracks: 2,
-    // They come over the air.
-    folded: 100,
+    // Less comes over the air, and nobody scrolls for ever.
+    most: Most { shown: 600, folded: 100 },
     width: 376.0,
     small: 11.5,
     is_still: false,

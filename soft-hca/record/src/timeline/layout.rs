@@ -36,7 +36,7 @@ impl Layout {
     }
 
     fn with(correlation: &Correlation<'_>, room: Room) -> Self {
-        let mut drafts = blocks::cut(correlation, room.folded);
+        let mut drafts = blocks::cut(correlation, room.most);
         let has_two = correlation.participants.len() == 2 && !room.is_stacked;
         let text_columns = if has_two { 2 } else { 1 };
         let mut rows: Vec<Vec<rows::Draft>> = drafts

@@ -96,6 +96,9 @@ struct SiteArgs {
     /// Folder of the C originals, as for compare: their sources stand beside ours
     #[arg(long, value_name = "DIR")]
     c: Option<PathBuf>,
+    /// DIR has the pages that mdBook has made of the book: finish them
+    #[arg(long, conflicts_with_all = ["runs", "c"])]
+    finish: bool,
     /// Folder for the book
     #[arg(value_name = "DIR")]
     out: PathBuf,
@@ -375,15 +378,21 @@ fn run(cli: Cli) -> Result<bool, Error> {
             said.map_err(Error::write(Path::new("standard output"))).map(|()| true)
         }
         Command::Site(args) => {
+            let out = |line: String| {
+                let out = writeln!(io::stdout(), "{line}");
+                out.map_err(Error::write(Path::new("standard output"))).map(|()| true)
+            };
+            if args.finish {
+                let bytes = site::finish::finish(&args.out)?;
+                return out(format!("a search index of {} kB", bytes.div_ceil(1000)));
+            }
             let top = SOURCE.parent().unwrap_or(&SOURCE);
             let originals = args.c.map(Originals::with_sources).transpose()?;
             let counts = site::write(top, args.runs.as_deref(), originals.as_ref(), &args.out)?;
             let site::Counts { pages, sources, runs, beside } = counts;
-            let counts = format!(
+            out(format!(
                 "{pages} pages, {sources} sources, {runs} runs, {beside} pages of C and Rust"
-            );
-            let out = writeln!(io::stdout(), "{counts}");
-            out.map_err(Error::write(Path::new("standard output"))).map(|()| true)
+            ))
         }
     }
 }

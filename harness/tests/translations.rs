@@ -155,7 +155,9 @@ fn outline(section: &str, link: impl Fn(&str) -> Option<String>) -> Outline {
                 ("link", link)
             }
             Event::Code(name) => ("name", name.to_string()),
-            Event::End(TagEnd::CodeBlock) => ("block of code", block.take().unwrap_or_default()),
+            Event::End(TagEnd::CodeBlock) => {
+                ("block of code", uncommented(&block.take().unwrap_or_default()))
+            }
             event => {
                 match event {
                     Event::Start(Tag::CodeBlock(_)) => block = Some(String::new()),
@@ -178,6 +180,22 @@ fn outline(section: &str, link: impl Fn(&str) -> Option<String>) -> Outline {
     names.sort();
     names.dedup();
     found
+}
+
+/// A block of code without what a shell's comments say, which a translation says in its own words. The status that a
+/// command has is none of these.
+fn uncommented(block: &str) -> String {
+    let mut code = String::new();
+    for line in block.lines() {
+        let comment = line.find(" # ").filter(|&at| !line[at..].starts_with(" # status "));
+        let command = comment.map_or(line, |at| &line[..at]).trim_end();
+        // A comment that goes on may have fewer lines.
+        if comment.is_none() || !command.is_empty() {
+            code += command;
+            code.push('\n');
+        }
+    }
+    code
 }
 
 /// The first list without what the second has as well.
@@ -369,6 +387,20 @@ mod tests {
             ),
         ] {
             assert_eq!(of(&in_step().replace(there, instead)), [told]);
+        }
+    }
+
+    #[test]
+    fn a_comment_is_translated_and_a_command_is_not() {
+        let english =
+            "./demo      # runs all, one\n            # after the other\n./learn x # status 1\n";
+        let chinese = "./demo      # 逐个运行\n./learn x # status 1\n";
+        assert_eq!(uncommented(english), "./demo\n./learn x # status 1\n");
+        assert_eq!(uncommented(chinese), uncommented(english));
+        for other in
+            ["./demo -v # 逐个运行\n./learn x # status 1\n", "./demo\n./learn x # status 2\n"]
+        {
+            assert_ne!(uncommented(other), uncommented(english));
         }
     }
 

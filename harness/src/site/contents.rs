@@ -145,6 +145,22 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(names.into_iter().map(PathBuf::from).collect())
 }
 
+/// How much a page that mdBook has made counts where somebody searches: what readers come for before what it stands on.
+pub fn rank(page: &Path) -> f64 {
+    let is_about = |folder: &str| page.starts_with(folder);
+    let is_report = || page.to_string_lossy().contains("/faithfulness");
+    if is_about("soft-hca") {
+        0.6
+    } else if ["harness", "lab", "runs", "bindgen", "packaging"].into_iter().any(is_about)
+        || page == Path::new("CONTRIBUTING.html")
+        || is_report()
+    {
+        0.4
+    } else {
+        1.0
+    }
+}
+
 fn single(pages: &[&str]) -> Vec<Chapter> {
     pages.iter().map(|page| Chapter { page: page.into(), below: vec![] }).collect()
 }

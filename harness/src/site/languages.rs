@@ -7,6 +7,9 @@ use super::is_markdown;
 /// The end of a translation's name.
 const CHINESE: &str = "zh-CN.md";
 
+/// How pages in Chinese look, for mdBook to add.
+pub const STYLE: &str = include_str!("chinese.css");
+
 /// The translation of a page, if there is one.
 pub fn translation(page: &Path, top: &Path) -> Option<PathBuf> {
     let path = page.with_extension(CHINESE);

@@ -6,6 +6,7 @@
 //! - [`links`]: what a page links to, and where that is in the book
 //! - [`runs`]: the pages about recorded runs
 //! - [`beside`]: the pages with the C and the Rust of the examples
+//! - [`finish`]: what is left to do when mdBook has made its pages
 //!
 //! A page is a path from the top of the repository: that of a text of Markdown, of a source, or of a folder
 //! without a `README.md`, which becomes a list of its files.
@@ -19,6 +20,7 @@ use crate::compare::originals::Originals;
 
 pub mod beside;
 pub mod contents;
+pub mod finish;
 pub mod languages;
 pub mod links;
 pub mod runs;
@@ -100,15 +102,16 @@ pub fn write(
     counts.beside = beside::write(top, originals, &pages)?;
     put(&pages.join("SUMMARY.md"), summary.as_bytes())?;
     put(&out.join("beside.css"), beside::STYLE.as_bytes())?;
-    put(&out.join("book.toml"), settings(top, &known).as_bytes())?;
+    put(&out.join("chinese.css"), languages::STYLE.as_bytes())?;
+    put(&out.join("book.toml"), settings(top, &known, &runs).as_bytes())?;
     Ok(counts)
 }
 
-/// What mdBook is told: one searches pages, and not sources, whose index would be ten times as large.
-fn settings(top: &Path, known: &BTreeSet<&PathBuf>) -> String {
+/// What mdBook is told: one searches pages, and neither sources nor runs, which have most of the words.
+fn settings(top: &Path, known: &BTreeSet<&PathBuf>, runs: &Runs) -> String {
     let sources = known.iter().filter(|page| !is_markdown(page));
     let both = beside::examples().map(|example| beside::place(example.name));
-    let places = sources.map(|page| links::place(page, top)).chain(both);
+    let places = sources.map(|page| links::place(page, top)).chain(both).chain(runs.places());
     let line = |place: PathBuf| format!("{:?} = {{ enable = false }}\n", place.display());
     places.map(line).fold(SETTINGS.to_owned(), |all, line| all + &line)
 }

@@ -60,6 +60,11 @@ impl Runs {
         folder.file_name()?.to_str().filter(|name| self.0.contains_key(*name))
     }
 
+    /// Where their pages are in the book.
+    pub fn places(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.keys().map(|name| place(name))
+    }
+
     /// The names in the order of the examples and lessons, with the titles of their pages.
     fn titles(&self, top: &Path) -> Result<Vec<(&str, String)>, Error> {
         let examples = EXAMPLES.iter().filter(|example| self.0.contains_key(example.name));

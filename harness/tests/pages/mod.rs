@@ -5,6 +5,7 @@ mod changed;
 mod console;
 mod inherited;
 mod links;
+mod search;
 mod site;
 
 use std::collections::BTreeSet;

@@ -39,6 +39,9 @@ struct Cli {
     /// Show the solution although hints are left
     #[arg(long, requires = "solution")]
     anyway: bool,
+    /// Its task has been shown already, by `./learn` while it built this program
+    #[arg(long, requires = "lesson")]
+    shown: bool,
     /// The language in which the coach speaks; `./learn` chooses it
     #[arg(long, value_enum, default_value_t)]
     lang: Tongue,
@@ -117,7 +120,7 @@ fn own_folder() -> Result<PathBuf, Error> {
 }
 
 fn learn(
-    Cli { lesson, what, c, rust, seed, anyway, lang, called_from, file }: &Cli,
+    Cli { lesson, what, c, rust, seed, anyway, shown, lang, called_from, file }: &Cli,
 ) -> Result<bool, Error> {
     let bin_dir = own_folder()?;
     let progress = Progress::of_user()?;
@@ -166,7 +169,7 @@ fn learn(
         let file = called_from.join(file.clone().unwrap_or_else(default));
         session.timeline(lesson, &file)?;
     } else {
-        session.open(lesson, what.again)?;
+        session.open(lesson, what.again, *shown)?;
     }
     Ok(true)
 }

@@ -112,15 +112,17 @@ impl Session {
         Ok(language)
     }
 
-    /// Opens a lesson: its task, and where the program is. `anew` begins again.
-    pub fn open(&mut self, lesson: &Lesson, anew: bool) -> Result<(), Error> {
+    /// Opens a lesson: its task, unless that was shown already, and where the program is. `anew` begins again.
+    pub fn open(&mut self, lesson: &Lesson, anew: bool, is_shown: bool) -> Result<(), Error> {
         let language = self.begin(lesson, anew)?;
         if language != self.progress.language() {
             self.say(&words!("This lesson is in {language}.\n\n", "这一课用的是 {language}。\n\n"));
         }
         let program = self.work.program(lesson, language);
         let (program, number) = (Work::shown(&program), lesson.number());
-        say(&lesson.page("README", self.tongue)?);
+        if !is_shown {
+            say(&lesson.page("README", self.tongue)?);
+        }
         self.say(&words!(
             "\nYour program: {program}\n\
              Edit it, and have it run at each save: ./learn {number} --watch\n",

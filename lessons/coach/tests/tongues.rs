@@ -2,9 +2,10 @@
 //! seen when it is compiled.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{self, Command, Output};
+use std::{env, fs};
 
 use coach::lesson::{LESSONS, top};
 use coach::words::Tongue;
@@ -19,7 +20,7 @@ struct Student(PathBuf);
 
 impl Student {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("learn {name} {}", std::process::id()));
+        let folder = env::temp_dir().join(format!("learn {name} {}", process::id()));
         fs::create_dir(&folder).unwrap();
         Self(folder)
     }
@@ -141,6 +142,101 @@ fn learn(environment: &[(&str, &str)], args: &[&str]) -> Output {
         learn.env_remove(name);
     }
     learn.envs(environment.iter().copied()).args(args).output().unwrap()
+}
+
+/// A clone of which nothing is built: `learn`, what it reads, and stand-ins for what it calls.
+struct FreshClone(PathBuf);
+
+impl FreshClone {
+    fn new() -> Self {
+        let clone = Self(env::temp_dir().join(format!("learn clone {}", process::id())));
+        for file in ["learn", "harness/shell.sh"] {
+            clone.script(file, &fs::read_to_string(top().join(file)).unwrap());
+        }
+        clone.script("harness/install", "#!/bin/sh\n");
+        clone.script(
+            "bin/cargo",
+            "#!/bin/sh\nmkdir -p target/release; echo built\n\
+             printf '#!/bin/sh\\necho coach \"$@\"\\n' >target/release/learn-coach\n\
+             chmod +x target/release/learn-coach\n",
+        );
+        for lesson in LESSONS {
+            let folder = clone.0.join("lessons").join(lesson.folder);
+            fs::create_dir_all(&folder).unwrap();
+            for file in ["README.md", "README.zh-CN.md", "start.rs", "start.c"] {
+                fs::write(folder.join(file), lesson.text(file).unwrap()).unwrap();
+            }
+        }
+        clone
+    }
+
+    fn script(&self, file: &str, text: &str) {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// What `./learn` prints where nothing is built.
+    fn learn(&self, args: &[&str]) -> String {
+        let _ = fs::remove_dir_all(self.0.join("target"));
+        let path = env::var("PATH").unwrap();
+        let output = Command::new(self.0.join("learn"))
+            .args(args)
+            .env("PATH", format!("{}:{path}", self.0.join("bin").display()))
+            .env("XDG_STATE_HOME", self.0.join("state"))
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for FreshClone {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The first build takes minutes.
+#[test]
+fn the_first_task_is_there_before_anything_is_built() {
+    let clone = FreshClone::new();
+    for (args, number, tongue, file) in [
+        (&["1", "--lang", "en"][..], 1, Tongue::English, "main.rs"),
+        (&["--lang=zh", "02"], 2, Tongue::Chinese, "main.rs"),
+        (&["--c", "10", "--lang", "zh"], 10, Tongue::Chinese, "main.c"),
+        (&["03-send-from-two-pieces", "--lang", "en"], 3, Tongue::English, "main.rs"),
+    ] {
+        let lesson = &LESSONS[number - 1];
+        let told = clone.learn(args);
+        let task = lesson.page("README", tongue).unwrap();
+        let behind = told.strip_prefix(&task).unwrap_or_else(|| panic!("{args:?}: {told}"));
+        let (before, coach) = behind.split_once("\nbuilt\n").unwrap();
+        let program = format!("learn-work/{}/{file}", lesson.folder);
+        assert!(before.contains(&program), "{args:?}: {told}");
+        let begun = fs::read_to_string(clone.0.join(&program)).unwrap();
+        assert_eq!(begun, lesson.text(&file.replace("main", "start")).unwrap());
+        assert!(
+            coach.contains("coach --lang") && coach.ends_with(" --shown\n"),
+            "{args:?}: {told}"
+        );
+    }
+    // What is there stays, also where the coach knows somebody already.
+    let program = clone.0.join("learn-work").join(LESSONS[0].folder).join("main.rs");
+    fs::write(&program, "mine").unwrap();
+    assert!(!clone.learn(&["1", "--lang", "en"]).contains("Your program"));
+    assert_eq!(fs::read_to_string(&program).unwrap(), "mine");
+    clone.script("state/rdma-by-example/learn.json", "{}");
+    let told = clone.learn(&["4", "--lang", "en"]);
+    assert!(told.starts_with("# 4. ") && !told.contains("Your program"), "{told}");
+    assert!(!clone.0.join("learn-work").join(LESSONS[3].folder).exists());
+    // Whatever else somebody wants is the coach's to say.
+    for args in [&[][..], &["1", "--run"], &["1", "2"], &["99"], &["x"], &["--report"]] {
+        let told = clone.learn(args);
+        assert!(told.starts_with("built\ncoach ") && !told.contains("--shown"), "{args:?}: {told}");
+    }
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl Drop for Folder {
     }
 }
 
-/// What the script of the test says about a page.
-fn outcome(program: &Path, folder: &Path, page: &str) -> String {
+/// What the script of the test says about a page in a window of this size.
+fn outcome(program: &Path, folder: &Path, page: &str, size: &str) -> String {
     let script = format!("<script>{}</script></body>", include_str!("browser.js"));
     let page = page.replacen("<head>", &format!("<head>{NOTES}"), 1);
     let end = page.rfind("</body>").unwrap();
@@ -63,7 +63,8 @@ fn outcome(program: &Path, folder: &Path, page: &str) -> String {
     let output = Command::new(program)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--disable-dev-shm-usage", "--window-size=1500,1000", "--dump-dom"])
+        .args(["--disable-dev-shm-usage", "--dump-dom"])
+        .arg(format!("--window-size={size}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("file://{}", file.display()))
         // Its caches and settings as well.
@@ -125,7 +126,10 @@ fn a_browser_shows_every_page() {
     {
         placed(&mut entries);
         let sources = Sources::read(&header, &entries).with(References::parse(READ).unwrap());
-        let outcome = outcome(&program, &folder.0, &html(&header, &entries, &sources));
-        assert_eq!(outcome, "all is well", "{name}");
+        let page = html(&header, &entries, &sources);
+        for size in ["1500,1000", "390,844"] {
+            let outcome = outcome(&program, &folder.0, &page, size);
+            assert_eq!(outcome, "all is well", "{name}, {size}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Two participants face each other, with their texts outside and the queues inside, so that no
 //! arrow crosses a text. One, or more than two, have their texts in one column, and the lanes
-//! beside it.
+//! beside it. On a phone there is no room beside: texts take the whole width, each above the marks of
+//! its row.
 
 use soft_hca_verbs::WrOpcode;
 
@@ -25,6 +26,15 @@ pub(super) enum Lane {
 }
 
 impl Lane {
+    /// The heading in one line.
+    pub(super) fn name(self, correlation: &Correlation<'_>, participant: usize) -> String {
+        let [first, second] = self.heading(correlation, participant);
+        match first.strip_suffix('-') {
+            Some(first) => first.to_owned() + &second,
+            None => format!("{first} {second}").trim_start().to_owned(),
+        }
+    }
+
     /// The heading, in two lines.
     pub(super) fn heading(self, correlation: &Correlation<'_>, participant: usize) -> [String; 2] {
         let lines = match self {
@@ -117,6 +127,15 @@ const BESIDE_TEXT: f64 = 10.0;
 /// A thread's lane where there are several.
 const THREAD: f64 = 40.0;
 
+/// How many entries a picture has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Most {
+    /// Those that are shown at once, beside failures.
+    pub(super) shown: usize,
+    /// Those that can be unfolded, in all.
+    pub(super) folded: usize,
+}
+
 /// How much room there is from left to right, in pixels of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Room {
@@ -131,12 +150,15 @@ pub(super) struct Room {
     title: f64,
     /// Bars that stand side by side in a lane at most.
     pub(super) tracks: usize,
+    pub(super) most: Most,
     /// What texts are widened to fill, if they do not do so already.
     width: f64,
     /// The size of the smallest texts.
     pub(super) small: f64,
     /// Nothing in it can be chosen.
     pub(super) is_still: bool,
+    /// Texts stand above the marks of their row, and not beside the lanes.
+    pub(super) is_stacked: bool,
 }
 
 /// On a screen that is as wide as it likes.
@@ -149,9 +171,11 @@ pub(super) const SCREEN: Room = Room {
     between_more: 40.0,
     title: 190.0,
     tracks: 8,
+    most: Most { shown: 3000, folded: 2000 },
     width: 0.0,
     small: 11.5,
     is_still: false,
+    is_stacked: false,
 };
 
 /// On paper: A4 landscape has 285 mm between its margins, 1077 pixels of a browser's. Texts of 12.5 have 9 points then.
@@ -164,10 +188,36 @@ pub(super) const PAPER: Room = Room {
     between_more: 24.0,
     title: 150.0,
     tracks: 4,
+    most: Most { shown: 3000, folded: 2000 },
     width: 1120.0,
     small: 12.5,
     is_still: true,
+    is_stacked: false,
 };
+
+/// On a phone, of whose 360 to 430 pixels this is nearly all, so that texts have the size that they say.
+pub(super) const PHONE: Room = Room {
+    after_time: 6.0,
+    text: 0.0,
+    text_of_all: 0.0,
+    lane: 30.0,
+    between_two: 84.0,
+    between_more: 12.0,
+    title: 60.0,
+    tracks: 2,
+    // Less comes over the air, and nobody scrolls for ever.
+    most: Most { shown: 600, folded: 100 },
+    width: 376.0,
+    small: 11.5,
+    is_still: false,
+    is_stacked: true,
+};
+
+/// Pixels left and right of a picture with texts above marks, and of the times in it.
+const EDGE: f64 = 8.0;
+const STACKED_TIME: f64 = 68.0;
+/// Two marks side by side do not touch.
+const NARROWEST: f64 = 12.0;
 
 impl Frame {
     /// For a run whose lanes need so many bars side by side.
@@ -176,6 +226,9 @@ impl Frame {
         room: Room,
         tracks: impl Fn(usize, Lane) -> usize,
     ) -> Self {
+        if room.is_stacked {
+            return Self::stacked(correlation, room, &tracks);
+        }
         let frame = Self::with(correlation, room, &tracks);
         let missing = (room.width - frame.width) / frame.text_columns.len() as f64;
         if missing <= 0.0 {
@@ -183,6 +236,49 @@ impl Frame {
         }
         let (text, text_of_all) = (room.text + missing, room.text_of_all + missing);
         Self::with(correlation, Room { text, text_of_all, ..room }, &tracks)
+    }
+
+    /// With texts above marks: as many lanes as there are share the width.
+    fn stacked(
+        correlation: &Correlation<'_>,
+        room: Room,
+        tracks: &impl Fn(usize, Lane) -> usize,
+    ) -> Self {
+        let lanes = lanes_of_all(correlation);
+        let gaps = lanes.len().saturating_sub(1) as f64;
+        let least = if lanes.len() == 2 { room.between_two } else { room.between_more };
+        let count = lanes.iter().map(Vec::len).sum::<usize>().max(1) as f64;
+        let own = (room.width - 2.0 * EDGE - least * gaps) / count;
+        let own = own.clamp(NARROWEST, room.lane);
+        let width = |participant: usize, lane: Lane| match lane {
+            Lane::SendQueue | Lane::ReceiveQueue => {
+                let bars = tracks(participant, lane).clamp(1, room.tracks) as f64;
+                own.max(bars * TRACK + 2.0)
+            }
+            Lane::Host => own.max(room.title),
+            _ => own,
+        };
+        let widths = lanes.iter().enumerate();
+        let taken: f64 =
+            widths.flat_map(|(number, own)| own.iter().map(move |lane| width(number, *lane))).sum();
+        let left = room.width - 2.0 * EDGE - taken;
+        let between = if gaps > 0.0 { least.max(left / gaps) } else { 0.0 };
+        let (mut x, mut columns) = (EDGE, Vec::new());
+        for (participant, own) in lanes.iter().enumerate() {
+            let mirrored = lanes.len() == 2 && participant == 1;
+            let (lanes, end) = placed(own, x, mirrored, |lane| width(participant, lane));
+            columns.push(Column { text_column: 0, lanes, mirrored, x, width: end - x });
+            x = end + between;
+        }
+        let width = room.width.max(x - between + EDGE);
+        let text = STACKED_TIME + room.after_time;
+        Self {
+            width,
+            time: STACKED_TIME,
+            text_columns: vec![TextColumn { x: text, width: width - text - EDGE }],
+            columns,
+            room,
+        }
     }
 
     fn with(
@@ -208,37 +304,12 @@ impl Frame {
             }
         };
         let place = |participant: usize, lanes: &[Lane], from: f64, mirrored: bool| {
-            let mut x = from;
-            let mut placed = Vec::new();
-            let mut order = lanes.to_vec();
-            if mirrored {
-                order.reverse();
-            }
-            for lane in order {
-                let width = width(participant, lane);
-                placed.push((lane, x + width / 2.0, width));
-                x += width;
-            }
-            if mirrored {
-                placed.reverse();
-            }
-            (placed, x)
+            placed(lanes, from, mirrored, |lane| width(participant, lane))
         };
         let mut x = TIME + room.after_time;
         if count == 2 {
             let left = TextColumn { x, width: room.text };
-            let mut lanes = [used(0), used(1)];
-            if correlation.participants.iter().all(|participant| participant.recorded) {
-                // Both sides have the same lanes but for threads, so that the picture is even.
-                let mut all: Vec<_> = lanes.concat();
-                all.sort_unstable();
-                all.dedup();
-                all.retain(|lane| !matches!(lane, Lane::Thread(_)));
-                for own in &mut lanes {
-                    own.retain(|lane| matches!(lane, Lane::Thread(_)));
-                    own.extend(&all);
-                }
-            }
+            let lanes = lanes_of_all(correlation);
             let (placed, end) = place(0, &lanes[0], x + room.text + BESIDE_TEXT, false);
             let first =
                 Column { text_column: 0, lanes: placed, mirrored: false, x, width: end - x };
@@ -277,6 +348,48 @@ impl Frame {
             room,
         }
     }
+}
+
+/// Lanes one beside the other, with the middle and the width of each, and where the last one ends.
+fn placed(
+    lanes: &[Lane],
+    from: f64,
+    mirrored: bool,
+    width: impl Fn(Lane) -> f64,
+) -> (Vec<(Lane, f64, f64)>, f64) {
+    let mut x = from;
+    let mut order = lanes.to_vec();
+    if mirrored {
+        order.reverse();
+    }
+    let mut placed = Vec::new();
+    for lane in order {
+        let width = width(lane);
+        placed.push((lane, x + width / 2.0, width));
+        x += width;
+    }
+    if mirrored {
+        placed.reverse();
+    }
+    (placed, x)
+}
+
+/// The lanes of each participant.
+fn lanes_of_all(correlation: &Correlation<'_>) -> Vec<Vec<Lane>> {
+    let all = &correlation.participants;
+    let mut lanes: Vec<_> = (0..all.len()).map(|number| used_lanes(correlation, number)).collect();
+    if all.len() == 2 && all.iter().all(|participant| participant.recorded) {
+        // Both sides have the same lanes but for threads, so that the picture is even.
+        let mut all: Vec<_> = lanes.concat();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|lane| !matches!(lane, Lane::Thread(_)));
+        for own in &mut lanes {
+            own.retain(|lane| matches!(lane, Lane::Thread(_)));
+            own.extend(&all);
+        }
+    }
+    lanes
 }
 
 /// The lanes that a participant needs.

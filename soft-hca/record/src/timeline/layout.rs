@@ -10,14 +10,14 @@ mod lines;
 mod picture;
 mod rows;
 
-use super::frame::{Frame, PAPER, Room, SCREEN};
+use super::frame::{Frame, PAPER, PHONE, Room, SCREEN};
 use crate::correlation::Correlation;
 use picture::Place;
 
 pub(super) use picture::{
     Bar, BarKind, Block, Break, Kind, Layout, Line, LineKind, Row, STRIP, Text,
 };
-pub(super) use rows::{FURTHER, LINE, NAME_SIZE, TAG};
+pub(super) use rows::{FURTHER, LINE, MIDDLE, NAME_SIZE, TAG};
 
 impl Layout {
     /// For a screen.
@@ -30,9 +30,15 @@ impl Layout {
         Self::with(correlation, PAPER)
     }
 
+    /// For a phone, with texts above the marks.
+    pub(super) fn on_phone(correlation: &Correlation<'_>) -> Self {
+        Self::with(correlation, PHONE)
+    }
+
     fn with(correlation: &Correlation<'_>, room: Room) -> Self {
-        let mut drafts = blocks::cut(correlation);
-        let text_columns = if correlation.participants.len() == 2 { 2 } else { 1 };
+        let mut drafts = blocks::cut(correlation, room.most);
+        let has_two = correlation.participants.len() == 2 && !room.is_stacked;
+        let text_columns = if has_two { 2 } else { 1 };
         let mut rows: Vec<Vec<rows::Draft>> = drafts
             .iter()
             .map(|draft| rows::share(correlation, &draft.entries, text_columns))
@@ -61,7 +67,7 @@ impl Layout {
                     places[at] = Some(Place {
                         block: number,
                         row: number_of_row,
-                        y: row.y + rows::MIDDLE,
+                        y: row.y + row.middle,
                         x: column.lane(super::frame::lane(correlation, at)),
                     });
                 }

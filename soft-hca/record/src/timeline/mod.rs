@@ -34,13 +34,15 @@ pub use source::Sources;
 ///
 /// Of a long run, rounds that are like the one before are folded, and of what is left the middle is
 /// left out where it is more than a browser likes; errors are always there. So the page has some
-/// megabytes at most. For paper it has the picture a second time, narrower and in larger letters.
+/// megabytes at most. For paper it has the picture a second time, narrower and in larger letters, and for a phone a third
+/// time, with the texts above the marks.
 ///
 /// A thing that is chosen shows the lines of `sources` where it was called, and what there is to read about their
 /// function.
 pub fn html(header: &Header, entries: &[Entry], sources: &Sources) -> String {
     let correlation = Correlation::new(header, entries);
     let layout = layout::Layout::of(&correlation);
+    let phone = layout::Layout::on_phone(&correlation);
     let paper = layout::Layout::on_paper(&correlation);
-    page::page(&correlation, &layout, &paper, sources)
+    page::page(&correlation, [&layout, &phone, &paper], sources)
 }

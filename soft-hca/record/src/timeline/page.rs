@@ -28,17 +28,16 @@ const LISTED: usize = 8;
 
 /// All of it.
 ///
-/// What is printed is a picture of its own, which stays still.
+/// There is a picture for a screen, one for a phone, and one for paper, which stays still.
 pub(super) fn page(
     correlation: &Correlation<'_>,
-    layout: &Layout,
-    paper: &Layout,
+    [layout, phone, paper]: [&Layout; 3],
     sources: &Sources,
 ) -> String {
     let title = title(correlation);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
@@ -46,8 +45,13 @@ pub(super) fn page(
         escape(&title)
     );
     header(correlation, layout, &title, &mut out);
-    let _ = writeln!(out, "<main style=\"--width:{:.0}px\">", layout.frame.width);
-    picture(correlation, layout, &mut out);
+    out += "<main>\n";
+    for (class, layout) in [("wide", layout), ("narrow", phone)] {
+        let width = layout.frame.width;
+        let _ = writeln!(out, "<div class=\"{class}\" style=\"--width:{width:.0}px\">");
+        picture(correlation, layout, &mut out);
+        out += "</div>\n";
+    }
     out += "</main>\n<div id=\"paper\">\n";
     picture(correlation, paper, &mut out);
     out += "</div>\n<aside id=\"card\" aria-live=\"polite\" hidden></aside>\n";

@@ -3,9 +3,12 @@ const timeline = (() => {
   const run = JSON.parse(document.getElementById("run").textContent);
   const main = document.querySelector("main");
   const card = document.getElementById("card");
-  const things = [...main.querySelectorAll("[data-i]")];
+  // The picture for a screen or that for a phone, whichever the style sheet shows.
+  const isShown = (one) => getComputedStyle(one).display !== "none";
+  const picture = [...main.children].find(isShown);
+  const things = [...picture.querySelectorAll("[data-i]")];
   const byNumber = new Map(things.map((thing) => [thing.dataset.i, thing]));
-  const parts = [...main.querySelectorAll("[data-b]")].map((part) => [part, part.dataset.b.split(" ")]);
+  const parts = [...picture.querySelectorAll("[data-b]")].map((part) => [part, part.dataset.b.split(" ")]);
   let kept = null;
   let hot = [];
 
@@ -198,6 +201,10 @@ const timeline = (() => {
     } else return;
     event.preventDefault();
     if (next) go(next);
+  });
+  // A phone that is turned.
+  addEventListener("resize", () => {
+    if (!isShown(picture) && !matchMedia("print").matches) location.reload();
   });
   if (things.length > 0) things[0].tabIndex = 0;
   return { run, main, things, parts, seen, go, release };

@@ -18,7 +18,7 @@ mod values;
 use std::fmt::Write as _;
 
 use super::frame::Frame;
-use super::layout::{Bar, Block, Kind, Layout, Line, STRIP};
+use super::layout::{Bar, Block, Kind, Layout, Line, MIDDLE, STRIP};
 use crate::correlation::Correlation;
 
 pub(super) use around::{head, legend};
@@ -39,8 +39,11 @@ fn open(frame: &Frame, class: &str, top: f64, height: f64) -> String {
     format!("<svg class=\"{class}\" viewBox=\"0 {} {width} {shown}\">", n(top))
 }
 
-/// The panels behind the participants' lanes.
+/// The panels behind the participants' lanes, if no texts stand there.
 fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
+    if frame.room.is_stacked {
+        return;
+    }
     for column in &frame.columns {
         let (from, to) = column.span();
         let (x, width) = (n(from - 4.0), n(to - from + 8.0));
@@ -154,14 +157,20 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
             draw_line(line, &mut out);
         }
         for row in rows {
-            let y = row.y + 12.5;
-            let time = time(correlation, row.t);
-            let _ = write!(
-                out,
-                "<text class=\"time\" x=\"{}\" y=\"{}\">{time}</text>",
-                n(layout.frame.time),
-                n(y + 4.0)
-            );
+            // Above marks there is no place for a time alone.
+            if !row.texts.is_empty() || !layout.frame.room.is_stacked {
+                // Its head has no place for the unit.
+                let time = match layout.frame.room.is_stacked {
+                    true => time_and_unit(correlation, row.t),
+                    false => time(correlation, row.t),
+                };
+                let _ = write!(
+                    out,
+                    "<text class=\"time\" x=\"{}\" y=\"{}\">{time}</text>",
+                    n(layout.frame.time),
+                    n(row.y + MIDDLE + 4.0)
+                );
+            }
             for &at in &row.entries {
                 let text = row.texts.iter().find(|text| text.entry == at);
                 draw_entry(correlation, layout, block, row, at, text, &mut out);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 
 use super::frame::{Lane, lane};
-use super::layout::{BarKind, Kind, Layout, LineKind};
+use super::layout::{BarKind, Kind, LINE, Layout, LineKind, MIDDLE};
 use super::{Sources, html};
 use crate::correlation::Correlation;
 use crate::correlation::phases::Phase;
@@ -38,7 +38,14 @@ fn left_out(layout: &Layout) -> usize {
     layout.blocks.iter().map(|block| of(block.kind)).sum()
 }
 
-/// How often each entry is drawn in a page.
+/// A page's pictures for a screen and for a phone.
+fn pictures(page: &str) -> [&str; 2] {
+    let (_, wide) = page.split_once("<div class=\"wide\"").unwrap();
+    let (wide, narrow) = wide.split_once("<div class=\"narrow\"").unwrap();
+    [wide, narrow.split_once("</main>").unwrap().0]
+}
+
+/// How often each entry is drawn in a picture.
 fn drawn(html: &str) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     for piece in html.split("data-i=\"").skip(1) {
@@ -53,13 +60,17 @@ fn drawn(html: &str) -> HashMap<usize, usize> {
 fn each_entry_is_there_or_counted() {
     for (header, entries) in runs() {
         let correlation = Correlation::new(&header, &entries);
-        let layout = Layout::of(&correlation);
-        let placed = layout.places.iter().flatten().count();
-        let beneath: usize = correlation.beneath.values().map(Vec::len).sum();
-        assert_eq!(placed + left_out(&layout) + correlation.aside.len() + beneath, entries.len());
-        let drawn = drawn(&html(&header, &entries, &Sources::default()));
-        assert_eq!(drawn.len(), placed);
-        assert!(drawn.values().all(|&count| count == 1));
+        let layouts = [Layout::of(&correlation), Layout::on_phone(&correlation)];
+        let page = html(&header, &entries, &Sources::default());
+        for (picture, layout) in pictures(&page).into_iter().zip(&layouts) {
+            let placed = layout.places.iter().flatten().count();
+            let beneath: usize = correlation.beneath.values().map(Vec::len).sum();
+            let not_drawn = left_out(layout) + correlation.aside.len() + beneath;
+            assert_eq!(placed + not_drawn, entries.len());
+            let drawn = drawn(picture);
+            assert_eq!(drawn.len(), placed);
+            assert!(drawn.values().all(|&count| count == 1));
+        }
     }
 }
 
@@ -67,61 +78,61 @@ fn each_entry_is_there_or_counted() {
 fn nothing_overlaps() {
     for (header, entries) in runs() {
         let correlation = Correlation::new(&header, &entries);
-        let layout = Layout::of(&correlation);
-        for block in &layout.blocks {
-            let mut below = 0.0;
-            for row in &block.rows {
-                assert!(row.y >= below, "rows stand one beneath the other");
-                below = row.y + row.height;
-                let text_columns: HashSet<_> =
-                    row.texts.iter().map(|text| text.text_column).collect();
-                assert_eq!(text_columns.len(), row.texts.len(), "a text has its column for itself");
-                for text in &row.texts {
-                    let text_column = layout.frame.text_columns[text.text_column];
-                    assert!(
-                        text.end <= text_column.x + text_column.width + 1.0,
-                        "{} {}",
-                        text.name,
-                        text.rest
-                    );
-                }
-                let mut marks = HashSet::new();
-                for &at in &row.entries {
-                    // The end of a wait is where the event is that it led to.
-                    let kind = lane(&correlation, at);
-                    assert!(
-                        marks.insert((correlation.participant[at], kind)),
-                        "a mark has its place for itself"
-                    );
-                }
-            }
-            assert!(block.height >= below);
-            for pause in &block.breaks {
+        let layouts = [Layout::of(&correlation), Layout::on_phone(&correlation)];
+        layouts.iter().for_each(|layout| stands_apart(&correlation, layout));
+    }
+}
+
+fn stands_apart(correlation: &Correlation<'_>, layout: &Layout) {
+    for block in &layout.blocks {
+        let mut below = 0.0;
+        for row in &block.rows {
+            assert!(row.y >= below, "rows stand one beneath the other");
+            below = row.y + row.height;
+            let text_columns: HashSet<_> = row.texts.iter().map(|text| text.text_column).collect();
+            assert_eq!(text_columns.len(), row.texts.len(), "a text has its column for itself");
+            for text in &row.texts {
+                let text_column = layout.frame.text_columns[text.text_column];
                 assert!(
-                    block
-                        .rows
-                        .iter()
-                        .all(|row| { pause.y < row.y || pause.y > row.y + row.height })
+                    text.end <= text_column.x + text_column.width + 1.0,
+                    "{} {}",
+                    text.name,
+                    text.rest
                 );
             }
-            for (number, bar) in block.bars.iter().enumerate() {
-                assert!(bar.from <= bar.to);
-                for other in &block.bars[number + 1..] {
-                    let apart = (bar.x - other.x).abs() >= 7.0;
-                    assert!(
-                        apart || bar.to <= other.from || other.to <= bar.from,
-                        "bars overlap: {bar:?} {other:?}"
-                    );
-                }
+            let mut marks = HashSet::new();
+            for &at in &row.entries {
+                // The end of a wait is where the event is that it led to.
+                let kind = lane(correlation, at);
+                assert!(
+                    marks.insert((correlation.participant[at], kind)),
+                    "a mark has its place for itself"
+                );
             }
         }
-        let mut right = 0.0;
-        for column in &layout.frame.columns {
-            let (from, to) = column.span();
-            assert!(from > right, "lanes of a participant stand beside those of another");
-            right = to;
-            assert!(to <= layout.frame.width);
+        assert!(block.height >= below);
+        for pause in &block.breaks {
+            assert!(
+                block.rows.iter().all(|row| { pause.y < row.y || pause.y > row.y + row.height })
+            );
         }
+        for (number, bar) in block.bars.iter().enumerate() {
+            assert!(bar.from <= bar.to);
+            for other in &block.bars[number + 1..] {
+                let apart = (bar.x - other.x).abs() >= 7.0;
+                assert!(
+                    apart || bar.to <= other.from || other.to <= bar.from,
+                    "bars overlap: {bar:?} {other:?}"
+                );
+            }
+        }
+    }
+    let mut right = 0.0;
+    for column in &layout.frame.columns {
+        let (from, to) = column.span();
+        assert!(from > right, "lanes of a participant stand beside those of another");
+        right = to;
+        assert!(to <= layout.frame.width);
     }
 }
 
@@ -129,28 +140,31 @@ fn nothing_overlaps() {
 fn arrows_have_both_ends() {
     for (header, entries) in runs() {
         let correlation = Correlation::new(&header, &entries);
-        let layout = Layout::of(&correlation);
-        let mut heads = 0;
-        let mut tails = 0;
-        for block in &layout.blocks {
-            for line in &block.lines {
-                heads += usize::from(line.heads[1]);
-                tails += usize::from(line.begins);
-                for (x, y) in [line.from, line.to] {
-                    assert!((0.0..=block.height).contains(&y));
-                    assert!((0.0..=layout.frame.width).contains(&x));
-                }
-                assert!(line.entries.iter().all(|&at| layout.places[at].is_some()));
-            }
-        }
-        assert_eq!(heads, tails);
-        let shown = |at: Option<usize>| at.is_some_and(|at| layout.places[at].is_some());
-        let met =
-            correlation.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
-        let lines = layout.blocks.iter().flat_map(|block| &block.lines);
-        let messages = lines.filter(|line| line.kind == LineKind::Message && line.heads[1]);
-        assert_eq!(messages.count(), met.sum::<usize>(), "each message that arrived has its arrow");
+        let layouts = [Layout::of(&correlation), Layout::on_phone(&correlation)];
+        layouts.iter().for_each(|layout| arrows_arrive(&correlation, layout));
     }
+}
+
+fn arrows_arrive(correlation: &Correlation<'_>, layout: &Layout) {
+    let mut heads = 0;
+    let mut tails = 0;
+    for block in &layout.blocks {
+        for line in &block.lines {
+            heads += usize::from(line.heads[1]);
+            tails += usize::from(line.begins);
+            for (x, y) in [line.from, line.to] {
+                assert!((0.0..=block.height).contains(&y));
+                assert!((0.0..=layout.frame.width).contains(&x));
+            }
+            assert!(line.entries.iter().all(|&at| layout.places[at].is_some()));
+        }
+    }
+    assert_eq!(heads, tails);
+    let shown = |at: Option<usize>| at.is_some_and(|at| layout.places[at].is_some());
+    let met = correlation.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
+    let lines = layout.blocks.iter().flat_map(|block| &block.lines);
+    let messages = lines.filter(|line| line.kind == LineKind::Message && line.heads[1]);
+    assert_eq!(messages.count(), met.sum::<usize>(), "each message that arrived has its arrow");
 }
 
 #[test]
@@ -285,10 +299,31 @@ fn a_receive_that_nobody_saw_posted_has_a_bar_before() {
     }
     let (header, entries) = Run::connected(&["server"]).polled_ping_pong(2).ends();
     let page = html(&header, &entries, &Sources::default());
-    let (screen, paper) = page.split_once("id=\"paper\"").unwrap();
-    for picture in [screen, paper] {
-        let count = picture.matches("bar receive before").count();
-        assert_eq!(count, 2, "those that were seen at a call");
+    let (_, paper) = page.split_once("id=\"paper\"").unwrap();
+    for picture in pictures(&page).into_iter().chain([paper]) {
+        // What crosses a border is in two images.
+        let bars = picture.split("bar receive before\" data-b=\"").skip(1);
+        let bars: HashSet<_> = bars.filter_map(|bar| bar.split('"').next()).collect();
+        assert_eq!(bars.len(), 2, "those that were seen at a call");
+    }
+}
+
+/// All of it is as wide as a phone, and texts have their own size there.
+#[test]
+fn a_phone_has_texts_above_marks() {
+    for (header, entries) in runs() {
+        let correlation = Correlation::new(&header, &entries);
+        let layout = Layout::on_phone(&correlation);
+        assert!(layout.frame.width <= 390.0, "{}", layout.frame.width);
+        let [text_column] = layout.frame.text_columns.as_slice() else { panic!("one column") };
+        assert!(text_column.width > 280.0, "{text_column:?}");
+        for row in layout.blocks.iter().flat_map(|block| &block.rows) {
+            let lines = row.texts.iter().map(|text| 1 + text.more.len() + text.reason.len()).max();
+            let below = MIDDLE + LINE * lines.map_or(0.0, |lines| lines as f64 - 0.5);
+            assert!(lines.is_none() || row.middle > below, "{row:?}");
+            let places = row.entries.iter().filter_map(|&at| layout.places[at]);
+            assert!(places.into_iter().all(|place| place.y == row.y + row.middle));
+        }
     }
 }
 
@@ -354,7 +389,8 @@ fn rounds_are_folded_and_can_be_unfolded() {
 #[test]
 fn a_long_run_gives_a_page_of_bounded_size() {
     let (header, entries) = ping_pong(2_000);
-    assert!(html(&header, &entries, &Sources::default()).len() < 3_000_000);
+    let page = html(&header, &entries, &Sources::default());
+    assert!(page.len() < 3_000_000, "{}", page.len());
     // What has no rounds at all is cut in the middle.
     let mut run = Run::connected(&["server"]);
     for i in 0..3_000u64 {

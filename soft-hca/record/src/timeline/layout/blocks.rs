@@ -4,11 +4,8 @@ use super::picture::Kind;
 use crate::correlation::Correlation;
 use crate::correlation::phases::{Phase, Phases};
 use crate::correlation::rounds::{self, Piece};
+use crate::timeline::frame::Most;
 
-/// Entries that are shown at most, beside failures.
-pub(crate) const SHOWN_MOST: usize = 3000;
-/// Entries that can be unfolded at most, in all.
-pub(crate) const FOLDED_MOST: usize = 2000;
 /// Failures that are shown where all around them is left out.
 const FAILURES_MOST: usize = 100;
 
@@ -21,13 +18,13 @@ pub(super) struct Draft {
 }
 
 /// Cuts a run into blocks.
-pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
+pub(super) fn cut(correlation: &Correlation<'_>, most: Most) -> Vec<Draft> {
     let mut pieces = rounds::pieces(correlation);
     for piece in &mut pieces {
         piece.entries.retain(|at| !correlation.is_beneath[*at] && !correlation.aside.contains(at));
     }
     pieces.retain(|piece| !piece.entries.is_empty());
-    let shown = shown(correlation, &pieces);
+    let shown = shown(correlation, &pieces, most.shown);
     let folds = pieces.iter().filter(|piece| piece.folded.is_some()).count().max(1);
     let phases = Phases::of(correlation);
     let mut drafts: Vec<Draft> = Vec::new();
@@ -40,8 +37,8 @@ pub(super) fn cut(correlation: &Correlation<'_>) -> Vec<Draft> {
             let all = entries.len();
             // Whole rounds, so that those that are there look like what they are.
             let per_round = all.div_ceil(rounds.rounds);
-            let most = (FOLDED_MOST / folds / per_round.max(1)).max(1) * per_round;
-            entries.truncate(most);
+            let kept = (most.folded / folds / per_round.max(1)).max(1) * per_round;
+            entries.truncate(kept);
             let left_out = all - entries.len();
             drafts.push(Draft { heading, kind: Kind::Folded { rounds, left_out }, entries });
             continue;
@@ -83,15 +80,15 @@ fn gap(entries: usize) -> Draft {
 }
 
 /// Which entries of what is not folded are shown: all, or the beginning, the end and the failures.
-fn shown(correlation: &Correlation<'_>, pieces: &[Piece]) -> Vec<bool> {
+fn shown(correlation: &Correlation<'_>, pieces: &[Piece], most: usize) -> Vec<bool> {
     let mut shown = vec![false; correlation.entries.len()];
     let open = pieces.iter().filter(|piece| piece.folded.is_none());
     let open: Vec<usize> = open.flat_map(|piece| piece.entries.iter().copied()).collect();
-    if open.len() <= SHOWN_MOST {
+    if open.len() <= most {
         open.iter().for_each(|&at| shown[at] = true);
         return shown;
     }
-    let (first, last) = (&open[..SHOWN_MOST / 2], &open[open.len() - SHOWN_MOST / 2..]);
+    let (first, last) = (&open[..most / 2], &open[open.len() - most / 2..]);
     first.iter().chain(last).for_each(|&at| shown[at] = true);
     for at in correlation.failures().into_iter().take(FAILURES_MOST) {
         shown[at] = true;

@@ -22,7 +22,7 @@ pub(in crate::timeline) struct Layout {
 pub(in crate::timeline) struct Place {
     pub(in crate::timeline) block: usize,
     pub(in crate::timeline) row: usize,
-    /// The middle of its line, in the block.
+    /// The middle of its mark, in the block.
     pub(in crate::timeline) y: f64,
     /// Where its mark is.
     pub(in crate::timeline) x: f64,
@@ -62,6 +62,8 @@ pub(in crate::timeline) struct Block {
 pub(in crate::timeline) struct Row {
     pub(in crate::timeline) y: f64,
     pub(in crate::timeline) height: f64,
+    /// From its top to the middle of its marks.
+    pub(in crate::timeline) middle: f64,
     /// Nanoseconds of its first entry.
     pub(in crate::timeline) t: u64,
     /// All that is in it.

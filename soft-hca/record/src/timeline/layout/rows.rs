@@ -14,7 +14,10 @@ use crate::timeline::text::{fill, fit, mono, sans, wrap};
 /// Pixels of a row with one line, of each further line, and to the middle of the first.
 const ROW: f64 = 25.0;
 pub(crate) const LINE: f64 = 16.0;
-pub(super) const MIDDLE: f64 = 12.5;
+pub(crate) const MIDDLE: f64 = 12.5;
+/// Pixels of marks below their texts, and to the middle of marks.
+const MARKS: f64 = 20.0;
+const MIDDLE_OF_MARKS: f64 = 8.0;
 /// Pixels of a break.
 const BREAK: f64 = 34.0;
 /// Sizes of the text.
@@ -167,7 +170,12 @@ pub(super) fn place(
         let texts: Vec<Text> = written.collect();
         let lines = texts.iter().map(|text| text.more.len() + text.reason.len()).max().unwrap_or(0);
         let extra = if lines == 0 { 0.0 } else { lines as f64 * LINE + 3.0 };
-        let row = Row { y: placed.height, height: ROW + extra, t, entries: draft.entries, texts };
+        let told = if texts.is_empty() { 0.0 } else { (lines + 1) as f64 * LINE + 4.0 };
+        let (height, middle) = match frame.room.is_stacked {
+            true => (told + MARKS, told + MIDDLE_OF_MARKS),
+            false => (ROW + extra, MIDDLE),
+        };
+        let row = Row { y: placed.height, height, middle, t, entries: draft.entries, texts };
         placed.height += row.height;
         placed.rows.push(row);
     }

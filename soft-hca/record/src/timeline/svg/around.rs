@@ -13,25 +13,40 @@ const HEAD: f64 = 52.0;
 /// And of a head where the titles stand above the lanes.
 const HIGH_HEAD: f64 = 84.0;
 
+/// And of one where the lanes' names go upwards.
+const HIGHEST_HEAD: f64 = 120.0;
+
 /// Who stands where, and the lanes' names.
 pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) -> String {
     let alone = frame.text_columns.len() == 1;
-    let height = if alone { HIGH_HEAD } else { HEAD };
+    let height = match (alone, frame.room.is_stacked) {
+        (_, true) => HIGHEST_HEAD,
+        (true, false) => HIGH_HEAD,
+        (false, false) => HEAD,
+    };
     let mut out = open(frame, "head", 0.0, height);
     panels(frame, 0.0, height, &mut out);
-    let _ = write!(
-        out,
-        "<text class=\"unit\" x=\"{}\" y=\"{}\">{}</text>",
-        n(frame.time),
-        n(height - 10.0),
-        unit(correlation)
-    );
+    let is_stacked = frame.room.is_stacked;
+    if !is_stacked {
+        let _ = write!(
+            out,
+            "<text class=\"unit\" x=\"{}\" y=\"{}\">{}</text>",
+            n(frame.time),
+            n(height - 10.0),
+            unit(correlation)
+        );
+    }
+    let (size, small) = if is_stacked { (13.0, 11.5) } else { (15.5, 12.5) };
     for (number, (column, participant)) in
         frame.columns.iter().zip(&correlation.participants).enumerate()
     {
         let (lanes_from, lanes_to) = column.span();
         // Two have their titles above their texts, others above their lanes.
-        let (x, room) = if alone || !participant.recorded {
+        let (x, room) = if is_stacked {
+            // As far as the next one's.
+            let next = frame.columns.get(number + 1);
+            (lanes_from, next.map_or(frame.width, |next| next.span().0) - lanes_from - 4.0)
+        } else if alone || !participant.recorded {
             (lanes_from, lanes_to - lanes_from)
         } else {
             let text_column = frame.text_columns[column.text_column];
@@ -41,8 +56,8 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
             true => format!("{} {}", number + 1, participant.title),
             false => participant.title.clone(),
         };
-        let title = fit(&title, 15.5, room, sans);
-        let subtitle = fit(&participant.subtitle, 12.5, room, sans);
+        let title = fit(&title, size, room, sans);
+        let subtitle = fit(&participant.subtitle, small, room, sans);
         let y = if alone { [20.0, 37.0] } else { [height - 32.0, height - 12.0] };
         let _ = write!(
             out,
@@ -56,6 +71,15 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
             x = n(x),
         );
         for (lane, middle, _) in &column.lanes {
+            if is_stacked {
+                let name = escape(&lane.name(correlation, number));
+                let (x, y) = (n(*middle + 3.5), n(height - 5.0));
+                let _ = write!(
+                    out,
+                    "<text class=\"lane\" transform=\"translate({x} {y}) rotate(-90)\">{name}</text>"
+                );
+                continue;
+            }
             for (line, y) in
                 lane.heading(correlation, number).into_iter().zip([height - 22.0, height - 10.0])
             {

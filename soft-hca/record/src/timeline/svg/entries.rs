@@ -9,7 +9,7 @@ use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
 use crate::severity::Severity;
 use crate::timeline::frame::{Lane, lane};
-use crate::timeline::layout::{Block, FURTHER, LINE, Layout, NAME_SIZE, Row, TAG, Text};
+use crate::timeline::layout::{Block, FURTHER, LINE, Layout, MIDDLE, NAME_SIZE, Row, TAG, Text};
 
 /// Half of a mark.
 const MARK: f64 = 5.0;
@@ -99,7 +99,7 @@ pub(super) fn draw_entry(
             true => (x + MARK + 3.0, text_column.x - 5.0),
             false => (text.end + 7.0, x - MARK - 3.0),
         };
-        if leader.1 - leader.0 > 6.0 {
+        if leader.1 - leader.0 > 6.0 && !layout.frame.room.is_stacked {
             let _ = write!(
                 out,
                 "<path class=\"leader\" d=\"M{} {}H{}\"/>",
@@ -108,7 +108,7 @@ pub(super) fn draw_entry(
                 n(leader.1)
             );
         }
-        let mut from = text_column.x;
+        let (mut from, y) = (text_column.x, row.y + MIDDLE);
         if layout.frame.text_columns.len() == 1 {
             if correlation.participants.len() > 1 {
                 let _ = write!(

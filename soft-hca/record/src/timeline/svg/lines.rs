@@ -22,8 +22,15 @@ pub(super) fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
             write!(out, "<path class=\"band\" d=\"{path}\"/><path class=\"zigzag\" d=\"{path}\"/>");
     }
     let text = words::duration(pause.duration);
-    let (x, y) = (n(layout.frame.time + 4.0), n(pause.y + 3.5));
-    let _ = write!(out, "<text class=\"pause\" x=\"{x}\" y=\"{y}\">{text} later</text>");
+    let text = format!("{text} later");
+    let most = layout.frame.time + 4.0;
+    // Above the zigzag, where that is everywhere.
+    let (x, up) = match layout.frame.room.is_stacked {
+        true => (most.max(sans(&text, layout.frame.room.small)), 6.0),
+        false => (most, -3.5),
+    };
+    let (x, y) = (n(x), n(pause.y - up));
+    let _ = write!(out, "<text class=\"pause\" x=\"{x}\" y=\"{y}\">{text}</text>");
 }
 
 pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
@@ -142,7 +149,9 @@ fn belongs(line: &Line) -> String {
 pub(super) fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     let (left, right) = (line.from.0.min(line.to.0), line.from.0.max(line.to.0));
     let (mut from, mut to) = (left, right);
-    if let [first, second] = layout.frame.columns.as_slice() {
+    let columns = layout.frame.columns.as_slice();
+    // Where lanes are narrow, it stands on them as well.
+    if let ([first, second], false) = (columns, layout.frame.room.is_stacked) {
         from = from.max(first.span().1 + 4.0);
         to = to.min(second.span().0 - 4.0);
     }
@@ -151,7 +160,9 @@ pub(super) fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     } else {
         0.5
     };
-    (from, to, line.from.1 + (line.to.1 - line.from.1) * share - 5.0)
+    // Above the line, or on it where a text is above.
+    let up = if layout.frame.room.is_stacked { -4.0 } else { 5.0 };
+    (from, to, line.from.1 + (line.to.1 - line.from.1) * share - up)
 }
 
 /// The label of an arrow, in the middle between the participants.

@@ -21,6 +21,7 @@
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
 //! - [`site`]: the repository's pages as a book
+//! - [`recording`]: a record of what is done in a fabric
 //! - [`references`]: what there is to read about the examples' functions
 //! - [`lines`]: comparing lists of lines
 
@@ -45,6 +46,7 @@ pub mod process;
 mod quote;
 mod rdma_netlink;
 pub mod reach;
+mod recording;
 pub mod references;
 pub mod run;
 pub mod seeds;

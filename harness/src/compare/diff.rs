@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::evidence::Evidence;
 use crate::compare::stage::{Maker, Stage, ending_in_words};
@@ -22,7 +22,7 @@ use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 
 /// What came out of a case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
     /// Nothing differs.
@@ -45,7 +45,7 @@ pub enum Verdict {
 }
 
 /// A case, run twice.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
     /// Its name within the example.
     pub case: String,

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
+use crate::compare::calls::Known;
 use crate::compare::diff::Diff;
+use crate::compare::failing::Failing;
 use crate::compare::originals::Originals;
 use crate::compare::ports::Ports;
 use crate::compare::speed::Effort;
@@ -56,6 +58,13 @@ pub struct CompareArgs {
     /// The hosts' devices are soft-hca's
     #[arg(long)]
     pub on_soft_hca: bool,
+    /// Compare so much at the same time, each in a fabric of its own; what is measured is measured alone
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "soft_hca",
+        overrides_with = "at_once", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub at_once: u32,
+    /// Look at what standard input names, for a harness that has several do so
+    #[arg(long, hide = true, id = "units_from_input")]
+    pub units_from_input: bool,
     /// Look only at these, separated by commas [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
@@ -135,8 +144,15 @@ impl CompareArgs {
         if self.example.is_empty() && !self.case.is_empty() {
             examples.retain(|example| diff.cases(example).next().is_some());
         }
+        let is_recorded = on_soft_hca && self.server_host.is_none() && self.client_host.is_none();
         let parts = match self.only.as_slice() {
+            [] if is_recorded => Part::value_variants().to_vec(),
             [] => vec![Part::Diff, Part::Interop, Part::Speed],
+            parts if !is_recorded && parts.iter().any(|part| part.needs_soft_hca()) => {
+                return Err(Error::Usage(
+                    "calls are recorded, and fail, on soft-hca of this host alone".to_owned(),
+                ));
+            }
             parts => parts.to_vec(),
         };
         let usual = if on_soft_hca { "soft-hca" } else { "this host's device" };
@@ -162,6 +178,8 @@ impl CompareArgs {
             examples,
             parts,
             diff,
+            known_calls: Known::read(&data)?,
+            failing: Failing::read(&data, &source.join("faults"))?,
             effort: Effort {
                 runs: usize::from(self.runs),
                 seconds: self.seconds,

@@ -40,8 +40,22 @@ impl Drop for Record {
 }
 
 impl Recording {
-    /// Begins to record the fabric.
+    /// Begins to record the fabric, which may still have to take note of the end of the recording before.
     pub(crate) fn begin() -> Result<Recording, Error> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let mut recording = Recording::start()?;
+            match recording
+                .wait_for(|event| matches!(event, Event::Line(line) if line.text.contains(BEGUN)))
+            {
+                Err(_) if Instant::now() < deadline => {}
+                begun => return begun.map(|()| recording),
+            }
+        }
+    }
+
+    /// Starts a recorder.
+    fn start() -> Result<Recording, Error> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("harness-{}-{number}.shr", std::process::id());
@@ -53,9 +67,7 @@ impl Recording {
         let program = Program { path: "env".into(), arg0: None, args, ends_with_input: false };
         let (sender, events) = mpsc::sync_channel(64);
         let recorder = Running::start(&program, Side::Server, Instant::now(), &sender)?;
-        let mut recording = Recording { recorder, events, record };
-        recording.wait_for(|event| matches!(event, Event::Line(line) if line.text.contains(BEGUN)))?;
-        Ok(recording)
+        Ok(Recording { recorder, events, record })
     }
 
     /// Ends it.
@@ -66,20 +78,24 @@ impl Recording {
         Ok(self.record)
     }
 
+    /// Waits for an event; the error is what the recorder has said last.
     fn wait_for(&mut self, is_it: impl Fn(&Event) -> bool) -> Result<(), Error> {
         let deadline = Instant::now() + LIMIT;
         let mut said = String::new();
-        loop {
+        while !self.recorder.is_over() {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.events.recv_timeout(left) {
-                Ok(event) if is_it(&event) => return Ok(()),
-                Ok(Event::Line(line)) => said = line.text,
-                Ok(Event::Exited(_)) | Err(_) => {
-                    return Err(Error::Usage(format!("soft-hca record does not record: {said}")));
-                }
-                Ok(_) => {}
+            let Ok(event) = self.events.recv_timeout(left) else { break };
+            if is_it(&event) {
+                return Ok(());
+            }
+            match event {
+                Event::Line(line) => said = line.text,
+                Event::Closed(_) => self.recorder.stream_closed(),
+                Event::Exited(_) => self.recorder.reap(false),
+                Event::Done(_) => {}
             }
         }
+        Err(Error::Usage(format!("soft-hca record does not record: {said}")))
     }
 }
 
@@ -99,8 +115,7 @@ impl Record {
         let mut show = Command::new(&program);
         show.args(["show", how]).arg(&self.file).env_remove("LD_PRELOAD").stdin(Stdio::null());
         let name = || Path::new(&program).display().to_string();
-        let output =
-            show.output().map_err(|source| Error::Start { program: name(), source })?;
+        let output = show.output().map_err(|source| Error::Start { program: name(), source })?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(Error::data(&self.file, why));

@@ -32,10 +32,7 @@ struct Worker {
 
 impl Workers {
     /// Starts so many of them, with this program's arguments.
-    pub(super) fn start(
-        count: u32,
-        arguments: &[OsString],
-    ) -> std::result::Result<Workers, Error> {
+    pub(super) fn start(count: u32, arguments: &[OsString]) -> std::result::Result<Workers, Error> {
         let own = std::env::current_exe()
             .map_err(|error| Error::Usage(format!("cannot find this program: {error}")))?;
         let start = |_| {

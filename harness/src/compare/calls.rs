@@ -91,7 +91,9 @@ pub fn compare(
         for maker in Maker::BOTH {
             match done(stage, example, maker, &flags)? {
                 Ok(lines) => seen[maker as usize].push(lines),
-                Err(why) => return Ok(result(Verdict::Unexpected, vec![format!("{maker}: {why}")])),
+                Err(why) => {
+                    return Ok(result(Verdict::Unexpected, vec![format!("{maker}: {why}")]));
+                }
             }
         }
         let [c, rust] = &seen;
@@ -141,7 +143,8 @@ fn done(
 
 /// The order in which each program posts, from a line for each entry.
 fn posts(commands: &str) -> Vec<String> {
-    let pattern = r"^ *[0-9.]+ (\S+\[[0-9]+\]) ibv_post_(send|recv|srq_recv)\((?:.*?, (IBV_WR_\w+))?";
+    let pattern =
+        r"^ *[0-9.]+ (\S+\[[0-9]+\]) ibv_post_(send|recv|srq_recv)\((?:.*?, (IBV_WR_\w+))?";
     let pattern = Regex::new(pattern).expect("a constant pattern");
     let mut of_programs: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
     for found in commands.lines().filter_map(|line| pattern.captures(line)) {
@@ -229,7 +232,8 @@ mod tests {
 
     #[test]
     fn chance_is_left_out() {
-        let text = "server\n    ibv_post_send(qp=qp2, 8 bytes)\n      completion, 8 bytes\n    end\n";
+        let text =
+            "server\n    ibv_post_send(qp=qp2, 8 bytes)\n      completion, 8 bytes\n    end\n";
         assert_eq!(without_chance("read-write", text), "server\n    end\n");
         assert_eq!(without_chance("blast-sr-2", text), "server\n    end\n");
         assert_eq!(without_chance("ping-sr-1", text), text);

@@ -288,12 +288,12 @@ impl<'a> Told<'a> {
     fn tell(&mut self, unit: Unit<'_>, found: Found) -> Result<(), Error> {
         let is_own = |result: &&mut ExampleResult| result.example == unit.example.name;
         if !unit.what.is_alone() {
-            let is_next = |next: &&'static Example| next.name == unit.example.name;
-            if self.headings.iter().any(|next| is_next(next)) {
-                while !self.headings.front().is_none_or(|next| is_next(next)) {
+            if let Some(before) =
+                self.headings.iter().position(|next| next.name == unit.example.name)
+            {
+                for _ in 0..=before {
                     self.heading()?;
                 }
-                self.heading()?;
             }
         } else if !self.measures {
             self.measures = true;

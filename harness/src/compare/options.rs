@@ -74,11 +74,11 @@ pub struct CompareArgs {
     /// How many runs of each for speed and cost; up to four times as many where chance decides
     /// whether a limit holds. Of those that do their work once there are more, as many as the
     /// time allows that the others take
-    #[arg(long, value_name = "N", default_value_t = 25,
+    #[arg(long, value_name = "N", default_value_t = 15,
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// How long each of those is to take; longer, if the start alone takes a good part of it
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.15, value_parser = seconds)]
     seconds: f64,
     /// Multiply the recorded time limits: a slow machine needs patience
     #[arg(long, value_name = "N", default_value_t = 3,

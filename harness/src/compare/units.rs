@@ -123,9 +123,7 @@ impl Compare {
                 Found::Calls(calls::compare(stage, example, self.flags(), &self.known_calls)?)
             }
             What::Failing(side) => Found::Failing(self.failing.compare(stage, example, side)?),
-            What::Interop => {
-                Found::Pairings(interop::pairings(stage, example, self.flags())?)
-            }
+            What::Interop => Found::Pairings(interop::pairings(stage, example, self.flags())?),
             What::Speed => match speed::measure(stage, example, &self.effort) {
                 Ok(speed) => Found::Speed(Box::new(speed)),
                 Err(speed::Failure::Run(why)) => Found::NotMeasured(why),

@@ -70,9 +70,9 @@ impl Recording {
         Ok(Recording { recorder, events, record })
     }
 
-    /// Ends it.
+    /// Ends it. A shell has its jobs in the background ignore the signal of Ctrl-C.
     pub(crate) fn end(mut self) -> Result<Record, Error> {
-        self.recorder.signal(libc::SIGINT);
+        self.recorder.signal(libc::SIGTERM);
         self.wait_for(|event| matches!(event, Event::Exited(_)))?;
         self.recorder.reap(false);
         Ok(self.record)

@@ -1,4 +1,5 @@
-//! Both with one call failing, at one step of a run after the other: how they end.
+//! Both when something goes wrong: one call fails, at one step of a run after the other, a message has another size, or
+//! its data are damaged. How they end.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::compare::diff::{CaseResult, Verdict};
+use crate::compare::evidence::Evidence;
 use crate::compare::stage::{Maker, Stage, ending_in_words};
 use crate::error::Error;
 use crate::examples::Example;
@@ -15,7 +17,7 @@ use crate::faults::data::{self, OfExample, Row};
 use crate::faults::{Watch, fails, faulty};
 use crate::process::Ending;
 use crate::run::{Observer, Progress};
-use crate::transcript::Side;
+use crate::transcript::{Side, Stream};
 
 /// Calls that fail, one for each step of a run: what the others do is checked for ours alone, by `harness faults`.
 const CALLS: [&str; 11] = [
@@ -31,6 +33,8 @@ const CALLS: [&str; 11] = [
     "ibv_poll_cq",
     "ibv_dereg_mr",
 ];
+/// soft-hca's fault of completions.
+const COMPLETION: &str = "completion";
 /// How long a side that is to run on is looked at while it does.
 const RUNS_ON_FOR: Duration = Duration::from_millis(300);
 /// How long a pair may take that does not come to where it is expected.
@@ -50,7 +54,7 @@ struct Listed {
     example: String,
     /// Of this side, or of both.
     side: Option<Side>,
-    /// Calls that fail; all, if none is named.
+    /// Calls that fail, or `completion`; all, if none is named.
     #[serde(default)]
     calls: Vec<String>,
     reason: String,
@@ -66,6 +70,57 @@ impl Listed {
 
 /// How server and client have ended.
 type Endings = [Option<Ending>; 2];
+
+/// What goes wrong in a run.
+struct Fault {
+    /// As the lists of known differences have it: a call, or `completion`.
+    name: String,
+    /// As it is shown.
+    words: String,
+    /// soft-hca's specification.
+    spec: String,
+    flags: Vec<OsString>,
+    /// What is expected of both, where somebody has written that down.
+    row: Option<Row>,
+}
+
+impl Fault {
+    /// What goes wrong on a side of an example, one after the other.
+    fn all(example: &Example, side: Side, rows: &[Row]) -> Vec<Fault> {
+        let flags = example.tour_flags().split_whitespace().map(OsString::from);
+        let flags: Vec<_> = flags.collect();
+        let of_call = |row: &Row| Fault {
+            name: row.verb.clone(),
+            words: format!("{} fails", row.verb),
+            spec: fails(&row.verb),
+            flags: flags.clone(),
+            row: Some(row.clone()),
+        };
+        let calls = rows.iter().filter(|row| CALLS.contains(&row.verb.as_str())).map(of_call);
+        let mut all: Vec<_> = calls.collect();
+        let lies = |words: &str, spec: &str| Fault {
+            name: COMPLETION.to_owned(),
+            words: words.to_owned(),
+            spec: format!("{COMPLETION}:{spec}"),
+            flags: example.few(),
+            row: None,
+        };
+        if example.is_of_suite() {
+            all.push(lies("a message has another size", "bytes=7,dir=receive,nth=2"));
+        }
+        if side == Side::Client && matches!(example.evidence, Evidence::Verified(_)) {
+            all.push(lies("data are damaged", "damaged,nth=3"));
+        }
+        all
+    }
+}
+
+/// How a run went: the endings, and how often it was said that something is not as expected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ended {
+    endings: Endings,
+    complaints: [usize; 2],
+}
 
 impl Failing {
     /// Reads `failing.json` of a data folder; `faults` is the folder with what fails.
@@ -91,26 +146,28 @@ impl Failing {
     ) -> Result<CaseResult, Error> {
         let of_example: OfExample = data::read(&data::file(&self.faults, example))?;
         let rows = of_example.of(side).map_or(&[][..], |of_side| &of_side.fails);
-        let rows: Vec<&Row> =
-            rows.iter().filter(|row| CALLS.contains(&row.verb.as_str())).collect();
+        let faults = Fault::all(example, side, rows);
         let (mut differences, mut reasons, mut is_known) = (Vec::new(), Vec::new(), true);
-        for row in &rows {
-            let endings = |maker| ends(stage, example, maker, side, row);
-            let mut both = [endings(Maker::C)?, endings(Maker::Rust)?];
-            if differ(row, both) {
-                both = [endings(Maker::C)?, endings(Maker::Rust)?];
+        for fault in &faults {
+            let run = |maker| ends(stage, example, maker, side, fault);
+            let mut both = [run(Maker::C)?, run(Maker::Rust)?];
+            if differ(fault, both) {
+                both = [run(Maker::C)?, run(Maker::Rust)?];
             }
-            if !differ(row, both) {
+            if !differ(fault, both) {
                 continue;
             }
             for (of, index) in Side::BOTH.into_iter().zip(0..) {
-                let [c, rust] = both.map(|endings| ending_in_words(endings[index]));
+                let [c, rust] = both.map(|run| {
+                    let ending = ending_in_words(run.endings[index]);
+                    format!("{ending} and complains {} times", run.complaints[index])
+                });
                 if c != rust {
-                    differences.push(format!("{} fails, {of}: C {c}, Rust {rust}", row.verb));
+                    differences.push(format!("{}, {of}: C {c}, Rust {rust}", fault.words));
                 }
             }
             let mut listed = self.listed.iter();
-            match listed.find(|listed| listed.means(example, side, &row.verb)) {
+            match listed.find(|listed| listed.means(example, side, &fault.name)) {
                 Some(listed) => reasons.push(listed.reason.as_str()),
                 None => is_known = false,
             }
@@ -121,30 +178,31 @@ impl Failing {
             (false, true) => Verdict::Known { reason: reasons.join("; ") },
             (false, false) => Verdict::Unexpected,
         };
-        let case = format!("{} calls of the {side} fail", rows.len());
+        let case = format!("{} faults of the {side}", faults.len());
         Ok(CaseResult { case, verdict, differences })
     }
 }
 
-/// Whether the endings are others, where each has one way to end.
-fn differ(row: &Row, [c, rust]: [Endings; 2]) -> bool {
-    let is_chance = row.ends.iter().count() > 1
-        || row.peer.as_ref().is_some_and(|peer| peer.iter().count() > 1);
+/// Whether the runs are others, where each has one way to end.
+fn differ(fault: &Fault, [c, rust]: [Ended; 2]) -> bool {
+    let is_chance = fault.row.as_ref().is_some_and(|row| {
+        let peer = row.peer.as_ref();
+        row.ends.iter().count() > 1 || peer.is_some_and(|peer| peer.iter().count() > 1)
+    });
     if !is_chance {
         return c != rust;
     }
     // Whichever way it ends by chance, it does so by itself.
-    let by_itself =
-        |endings: Endings| endings.map(|ending| matches!(ending, Some(Ending::Code(_))));
+    let by_itself = |run: Ended| run.endings.map(|ending| matches!(ending, Some(Ending::Code(_))));
     by_itself(c) != by_itself(rust)
 }
 
 /// Ends a run when what still runs is expected to run on.
-struct Quick<'d>(Watch<'d>);
+struct Quick<'d>(Option<Watch<'d>>);
 
 impl Observer for Quick<'_> {
     fn is_settled(&mut self, so_far: &Progress<'_>) -> bool {
-        self.0.is_settled(so_far)
+        self.0.as_mut().is_some_and(|watch| watch.is_settled(so_far))
     }
 
     fn settled_for(&self) -> Duration {
@@ -152,24 +210,36 @@ impl Observer for Quick<'_> {
     }
 }
 
-/// How a maker's pair ends when the first call of a verb fails on one side.
+/// How a maker's pair ends when something goes wrong on one side.
 fn ends(
     stage: &Stage,
     example: &Example,
     maker: Maker,
     side: Side,
-    row: &Row,
-) -> Result<Endings, Error> {
-    let flags: Vec<OsString> =
-        example.tour_flags().split_whitespace().map(OsString::from).collect();
+    fault: &Fault,
+) -> Result<Ended, Error> {
     let program = |of| {
-        let args = example.arguments(of, stage.address_of(example, of), &flags)?;
+        let args = example.arguments(of, stage.address_of(example, of), &fault.flags)?;
         let program = stage.program(example, maker, of, args);
-        Some(if of == side { faulty(&program, &fails(&row.verb)) } else { program })
+        Some(if of == side { faulty(&program, &fault.spec) } else { program })
     };
     let mut plan = stage.pair(example, program(Side::Server), program(Side::Client));
     plan.served = None;
     (plan.limit, plan.ready_limit) = (LIMIT, LIMIT);
-    let played = stage.play(plan, false, &mut Quick(Watch { side, row }))?;
-    Ok(Side::BOTH.map(|side| played.outcome.ending(side)))
+    let watch = fault.row.as_ref().map(|row| Watch { side, row });
+    let played = stage.play(plan, false, &mut Quick(watch))?;
+    let outcome = &played.outcome;
+    // What is said of a call that fails is not the same by design; of these it is.
+    let complaints = |of| match &fault.row {
+        Some(_) => 0,
+        None => {
+            let lines = outcome.transcript.stream(of, Stream::Stderr);
+            let complains = |line: &&String| line.contains("expected") || line.contains("failed");
+            lines.iter().filter(complains).count()
+        }
+    };
+    Ok(Ended {
+        endings: Side::BOTH.map(|of| outcome.ending(of)),
+        complaints: Side::BOTH.map(complaints),
+    })
 }

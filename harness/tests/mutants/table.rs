@@ -516,7 +516,7 @@ pub const MUTANTS: &[Mutant] = &[
             "let mr_flags = MR_FLAGS.0;",
             "let mr_flags = MR_FLAGS.0 | 8;",
         )],
-        found: Case("run-default"),
+        found: Calls,
     },
     Mutant {
         name: "key-swapped",

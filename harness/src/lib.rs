@@ -21,7 +21,6 @@
 //! - [`pair`]: any two commands as a pair
 //! - [`show`]: labelled output
 //! - [`site`]: the repository's pages as a book
-//! - [`recording`]: a record of what is done in a fabric
 //! - [`references`]: what there is to read about the examples' functions
 //! - [`lines`]: comparing lists of lines
 

@@ -417,8 +417,8 @@ fn what_is_found_side_by_side_is_told_in_order() {
         "  Rust: ",
         "\n  mc\n",
         "  Rust: ",
-        "2 command lines as the C",
         " minutes\n",
+        "2 command lines as the C",
     ];
     let mut rest = text.as_str();
     for part in told {

@@ -89,11 +89,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // It ends with its input, for it is in no unit: all of these were waited for.
         self.units = None;
-        // It has ended by itself, unless it is in the midst of a unit that nobody waits for.
-        if self.found.fill_buf().is_ok_and(|rest| !rest.is_empty()) {
-            let _ = self.child.kill();
-        }
         let _ = self.child.wait();
     }
 }

@@ -9,7 +9,7 @@
 //! - [`failing`]: how both end when a call fails
 //! - [`interop`], [`evidence`]: all four pairings, and whether the data have arrived
 //! - [`speed`], [`stats`]: time, processor time, memory, size
-//! - [`units`], [`at_once`]: what is looked at by itself, and beside others
+//! - [`units`], `at_once`: what is looked at by itself, and beside others
 //! - [`results`], [`table`], [`report`]: what is said of it
 
 mod at_once;
@@ -191,9 +191,8 @@ impl Compare {
             }
         }
         let results = Results::new(self.fabric.clone(), told.finish()?);
-        progress.line("")?;
+        progress.line(&format!("\n{:.1} minutes", begun.elapsed().as_secs_f64() / 60.0))?;
         progress.line(table::closing(&results).trim_end())?;
-        progress.line(&format!("{:.1} minutes", begun.elapsed().as_secs_f64() / 60.0))?;
         if let Some(path) = &self.json {
             let text = serde_json::to_string_pretty(&results).map_err(Error::json(path))?;
             fs::write(path, text + "\n").map_err(Error::write(path))?;

@@ -22,7 +22,7 @@ use crate::tree::top;
 use table::{MUTANTS, Mutant};
 
 /// Mutants that are compared at the same time, each in a fabric of its own.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;
 
 /// The page that lists them.
 const PAGE: &str = "docs/mutants.md";
@@ -62,11 +62,11 @@ impl Found {
     /// As the page has it.
     fn in_words(self) -> String {
         match self {
-            Found::Case(case) => format!("the command line `{case}`"),
-            Found::Calls => "the calls".to_owned(),
-            Found::Failing => "calls that fail".to_owned(),
-            Found::Interop => "the pairings".to_owned(),
-            Found::Speed => "speed and cost".to_owned(),
+            Found::Case(case) => format!("`diff`, `{case}`"),
+            Found::Calls => "`calls`".to_owned(),
+            Found::Failing => "`failing`".to_owned(),
+            Found::Interop => "`interop`".to_owned(),
+            Found::Speed => "`speed`".to_owned(),
             Found::Survives(reason) => reason.to_owned(),
         }
     }
@@ -304,7 +304,7 @@ fn the_page_has_the_mutants() {
         let rows: String = MUTANTS.iter().filter(of_kind).map(row).collect();
         format!("| what is wrong | with | {head} |\n| --- | --- | --- |\n{rows}")
     };
-    tables += &format!("\n## Found\n\n{}", rows(false, "found by"));
+    tables += &format!("\n## Found\n\n{}", rows(false, "found by `--only`"));
     tables += &format!("\n## Not found\n\n{}", rows(true, "why not"));
     let path = top().join(PAGE);
     let page = fs::read_to_string(&path).unwrap();

@@ -152,6 +152,16 @@ impl Example {
         self.tour_flags
     }
 
+    /// Flags for few messages, each of which is compared where the example can.
+    pub(crate) fn few(&self) -> Vec<OsString> {
+        let compares = match self.evidence {
+            Evidence::Verified(flag) => flag,
+            _ => "",
+        };
+        let few = self.tour_flags.replace("-c 100", "-c 10");
+        few.split_whitespace().chain(compares.split_whitespace()).map(OsString::from).collect()
+    }
+
     /// The arguments that make the program play `side` against `address`, with
     /// `flags` where both sides take them; none if there is no such side.
     pub fn arguments(
@@ -209,6 +219,14 @@ mod tests {
         assert!(ended_well("read-write", Side::Client, Ending::Code(0)));
         assert!(!ended_well("read-write", Side::Client, Ending::Signal(libc::SIGTERM)));
         assert!(!ended_well("srq", Side::Server, Ending::Signal(libc::SIGTERM)));
+    }
+
+    #[test]
+    fn messages_are_few_and_compared() {
+        let of = |name| Example::named(name).unwrap().few().join(" ".as_ref());
+        assert_eq!(of("ping-sr-1"), "-c 10 -v");
+        assert_eq!(of("apm"), "-c 4");
+        assert_eq!(of("device-list"), "");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod process;
 mod quote;
 mod rdma_netlink;
 pub mod reach;
+mod recording;
 pub mod references;
 pub mod run;
 pub mod seeds;

@@ -413,14 +413,18 @@ fn compare(args: CompareArgs) -> Result<bool, Error> {
     if let Some(error) = compare::line_buffered(std::env::args_os().skip(1)) {
         return Err(error);
     }
-    let on_soft_hca = args.on_soft_hca || soft_hca::is_inside();
-    if let Some(program) = args.soft_hca.as_ref().filter(|_| !on_soft_hca) {
+    let is_inside = args.on_soft_hca || soft_hca::is_inside();
+    let again: Vec<_> = std::env::args_os().skip(1).collect();
+    let units_from_input = args.units_from_input;
+    let is_several = args.at_once > 1 && !is_inside && !units_from_input;
+    let at_once = is_several.then_some(args.at_once);
+    if let Some(program) = args.soft_hca.as_ref().filter(|_| !is_inside && at_once.is_none()) {
         let names = SOURCE.join("private-network.nsswitch");
-        let again = std::env::args_os().skip(1);
         let network = Network::WithInterface;
         return Err(soft_hca::enter(network, program.as_deref(), &[], &names, again));
     }
-    args.comparison(bin_dir, &SOURCE, on_soft_hca)?.run()
+    let comparison = args.comparison(bin_dir, &SOURCE, is_inside || at_once.is_some())?;
+    if units_from_input { comparison.run_units() } else { comparison.run(at_once, &again) }
 }
 
 /// Runs the cases of a folder of the harness, or records them.

@@ -1,13 +1,11 @@
 //! Every example with one seed of soft-hca's `--strict` after the other: which of them rely on what is
 //! not promised.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::compare::evidence::Evidence;
 use crate::demo::{Demo, Verdict};
 use crate::error::Error;
 use crate::examples::{EXAMPLES, Example};
@@ -66,7 +64,7 @@ impl Selection {
         let start = Instant::now();
         let (mut failed, mut why, mut seeds) = (Vec::new(), String::new(), 0);
         for seed in self.seeds.clone() {
-            let mut plan = self.demo.plan(example, Some(&flags(example)))?;
+            let mut plan = self.demo.plan(example, Some(&example.few()))?;
             plan.server = plan.server.map(|program| strictly(seed, &program));
             if let Some(Client::Program(client)) = &mut plan.client {
                 *client = strictly(seed, client);
@@ -95,16 +93,6 @@ impl Selection {
     }
 }
 
-/// Few messages, each of which is compared where the example can: a request takes milliseconds.
-fn flags(example: &Example) -> Vec<OsString> {
-    let compares = match example.evidence {
-        Evidence::Verified(flag) => flag,
-        _ => "",
-    };
-    let few = example.tour_flags().replace("-c 100", "-c 10");
-    few.split_whitespace().chain(compares.split_whitespace()).map(OsString::from).collect()
-}
-
 /// The same program with a seed.
 fn strictly(seed: u64, program: &Program) -> Program {
     soft_hca::run(&[&format!("--strict={seed}")], program)
@@ -117,13 +105,5 @@ mod tests {
     #[test]
     fn who_relies_on_something_is_an_example() {
         assert!(RELY.iter().all(|(name, ..)| Example::named(name).is_some()));
-    }
-
-    #[test]
-    fn messages_are_few_and_compared() {
-        let of = |name| flags(Example::named(name).unwrap()).join(" ".as_ref());
-        assert_eq!(of("ping-sr-1"), "-c 10 -v");
-        assert_eq!(of("apm"), "-c 4");
-        assert_eq!(of("device-list"), "");
     }
 }

@@ -18,6 +18,7 @@ mod limited;
 mod manifests;
 mod map;
 mod marks;
+mod mutants;
 mod oldest_rust;
 mod on_soft_hca;
 mod own_network;

@@ -388,6 +388,57 @@ fn a_difference_that_is_listed_for_a_neighbour_explains_what_is_alike() {
 }
 
 #[test]
+fn what_is_found_side_by_side_is_told_in_order() {
+    if soft_hca().is_none() {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command
+        .args(["compare", "--soft-hca", "--at-once", "3", "--only", "calls,interop,diff,speed"])
+        .args(["--runs", "1", "--seconds", "0.01", "srq", "atomic", "mc"])
+        .args(["--case", "mc/cli-h", "--case", "srq/cli-h"])
+        // Our programs play the C's part, too.
+        .arg("--c")
+        .arg(bin_dir())
+        .arg("--bin-dir")
+        .arg(bin_dir());
+    let (_, text) = output_of(&mut command);
+    let told = [
+        "\nsrq: ",
+        "  cli-h ",
+        "  calls -c 10 -l 1000 ",
+        "  Rust server, Rust client: ",
+        "\natomic: ",
+        "  skipped: ",
+        "\nmc: ",
+        "  cli-h ",
+        "  calls -c 2 ",
+        "\nspeed and cost\n  srq\n",
+        "  Rust: ",
+        "\n  mc\n",
+        "  Rust: ",
+        " minutes\n",
+        "2 command lines as the C",
+    ];
+    let mut rest = text.as_str();
+    for part in told {
+        let Some((_, after)) = rest.split_once(part) else { panic!("no {part:?} in {rest}") };
+        rest = after;
+    }
+}
+
+#[test]
+fn calls_are_compared_on_soft_hca_alone() {
+    let c = Folder::new("calls");
+    c.ours("mc", "mc", "");
+    for part in ["calls", "failing"] {
+        let (output, _) = compare(&c, &["--only", part, "mc"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("on soft-hca"), "{said}");
+    }
+}
+
+#[test]
 fn pairs_run_and_are_measured_on_soft_hca_here_and_over_ssh() {
     let Some(soft_hca) = soft_hca() else { return };
     // Of one machine both say the same.

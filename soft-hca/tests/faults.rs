@@ -94,6 +94,24 @@ fn completions_have_another_status() {
 }
 
 #[test]
+fn data_are_damaged() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("fault-damaged");
+    let port = tcp::free_port();
+    // The server looks at what it has received.
+    let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100 -p {port} -c");
+    let mut server = place
+        .start_in(&line, |command| command.env("SOFT_HCA_FAULT", "completion:damaged,dir=receive"));
+    server.wait_until(|| tcp::listens(port));
+    place.start(&format!("{line} {LOCALHOST}")).succeed();
+    server.wait();
+    assert_has(&server.output(), "invalid data in page 0");
+    place.assert_gone();
+}
+
+#[test]
 fn a_process_is_killed_at_a_call() {
     if !installed(&["ibv_devinfo"]) {
         return;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::evidence::Evidence;
 use crate::compare::stage::{Maker, Stage, ending_in_words};
@@ -22,7 +22,7 @@ use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 
 /// What came out of a case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
     /// Nothing differs.
@@ -45,7 +45,7 @@ pub enum Verdict {
 }
 
 /// A case, run twice.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
     /// Its name within the example.
     pub case: String,
@@ -63,8 +63,10 @@ const RUNS: usize = 5;
 /// busy machine a run that polls may be slow several times, and a run that really sleeps is slow
 /// each time.
 const TIMES: usize = 12;
-/// By how much one run may be longer than another that prints the same.
-const LONGER: Duration = Duration::from_secs(1);
+/// By how much one run may be longer than another that prints the same, and by what share of it more: an emulated
+/// processor is slow, and not evenly.
+const LONGER: Duration = Duration::from_millis(250);
+const LONGER_SHARE: u32 = 10;
 
 /// The cases and the rules.
 #[derive(Debug)]
@@ -373,7 +375,7 @@ fn with_time(
         return Ok(result);
     }
     let mut times = first.map(|run| run.outcome.elapsed);
-    let differ = |[c, rust]: [Duration; 2]| c.abs_diff(rust) > LONGER;
+    let differ = |[c, rust]: [Duration; 2]| c.abs_diff(rust) > LONGER + c.min(rust) / LONGER_SHARE;
     for _ in 1..TIMES {
         if !differ(times) {
             return Ok(result);

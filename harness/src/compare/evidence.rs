@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 
 use regex::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::examples::Example;
 use crate::run::Outcome;
 use crate::transcript::{Side, Stream};
 
 /// How closely somebody has looked at the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
     /// A program has compared them, or they were printed and are right.

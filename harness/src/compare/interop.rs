@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::evidence::{self, Data};
 use crate::compare::stage::{Maker, Stage, ending_in_words};
@@ -19,7 +19,7 @@ use crate::transcript::{Side, Stream};
 const FLUSHED: &str = "ibv_poll_cq completion status \"flushed\"";
 
 /// How a pairing went.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pairing {
     /// Whose server.
     pub server: Maker,

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
+use crate::compare::calls::Known;
 use crate::compare::diff::Diff;
+use crate::compare::failing::Failing;
 use crate::compare::originals::Originals;
 use crate::compare::ports::Ports;
 use crate::compare::speed::Effort;
@@ -56,6 +58,13 @@ pub struct CompareArgs {
     /// The hosts' devices are soft-hca's
     #[arg(long)]
     pub on_soft_hca: bool,
+    /// Compare so much at the same time, each in a fabric of its own; what is measured is measured alone
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "soft_hca",
+        overrides_with = "at_once", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub at_once: u32,
+    /// Look at what standard input names, for a harness that has several do so
+    #[arg(long, hide = true, id = "units_from_input")]
+    pub units_from_input: bool,
     /// Look only at these, separated by commas [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
@@ -65,11 +74,11 @@ pub struct CompareArgs {
     /// How many runs of each for speed and cost; up to four times as many where chance decides
     /// whether a limit holds. Of those that do their work once there are more, as many as the
     /// time allows that the others take
-    #[arg(long, value_name = "N", default_value_t = 25,
+    #[arg(long, value_name = "N", default_value_t = 15,
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// How long each of those is to take; longer, if the start alone takes a good part of it
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.15, value_parser = seconds)]
     seconds: f64,
     /// Multiply the recorded time limits: a slow machine needs patience
     #[arg(long, value_name = "N", default_value_t = 3,
@@ -135,8 +144,15 @@ impl CompareArgs {
         if self.example.is_empty() && !self.case.is_empty() {
             examples.retain(|example| diff.cases(example).next().is_some());
         }
+        let is_recorded = on_soft_hca && self.server_host.is_none() && self.client_host.is_none();
         let parts = match self.only.as_slice() {
+            [] if is_recorded => Part::value_variants().to_vec(),
             [] => vec![Part::Diff, Part::Interop, Part::Speed],
+            parts if !is_recorded && parts.iter().any(|part| part.needs_soft_hca()) => {
+                return Err(Error::Usage(
+                    "calls are recorded, and fail, on soft-hca of this host alone".to_owned(),
+                ));
+            }
             parts => parts.to_vec(),
         };
         let usual = if on_soft_hca { "soft-hca" } else { "this host's device" };
@@ -162,6 +178,8 @@ impl CompareArgs {
             examples,
             parts,
             diff,
+            known_calls: Known::read(&data)?,
+            failing: Failing::read(&data, &source.join("faults"))?,
             effort: Effort {
                 runs: usize::from(self.runs),
                 seconds: self.seconds,

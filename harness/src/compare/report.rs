@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crate::compare::diff::Verdict;
+use crate::compare::diff::{CaseResult, Verdict};
 use crate::compare::evidence::Data;
 use crate::compare::results::{ExampleResult, Results};
 use crate::compare::speed::{LIMIT, MEMORY_LIMIT, Speed, Waits};
@@ -49,6 +49,7 @@ pub fn report(
     if has_cases {
         behaviour(&mut text, results);
     }
+    done(&mut text, results);
     skipped(&mut text, results);
     matrix(&mut text, results);
     cost(&mut text, results);
@@ -80,6 +81,39 @@ fn behaviour(text: &mut String, results: &Results) {
                 example.count(|v| *v == Verdict::Unexpected).to_string(),
             ],
         );
+    }
+}
+
+/// What both ask of RDMA, and how they end when something goes wrong, where that was looked at.
+fn done(text: &mut String, results: &Results) {
+    let is_seen =
+        |example: &&ExampleResult| !example.calls.is_empty() || !example.failing.is_empty();
+    let mut examples = seen(results).filter(is_seen).peekable();
+    if examples.peek().is_none() {
+        return;
+    }
+    text.push_str(
+        "\n## Same calls, same endings\n\n\
+         What both ask of RDMA in a short run and what becomes of it, as `soft-hca record` has it, and how\n\
+         they end when a call fails, a message has another size or its data are damaged. What `./compare`\n\
+         finds so is in [mutants](mutants.md).\n\n\
+         | example | calls | when something goes wrong |\n\
+         | --- | --- | --- |\n",
+    );
+    for example in examples {
+        let in_words = |cases: &[CaseResult]| {
+            let word = |case: &CaseResult| match &case.verdict {
+                Verdict::Same => "same".to_owned(),
+                Verdict::Known { reason } => reason.clone(),
+                Verdict::OtherC | Verdict::Unexpected => "**unexpected**".to_owned(),
+                Verdict::Skipped { why } => format!("skipped: {why}"),
+            };
+            let mut words: Vec<_> = cases.iter().map(word).collect();
+            words.dedup();
+            if words.is_empty() { "-".to_owned() } else { words.join("; ") }
+        };
+        let cells = [in_words(&example.calls), in_words(&example.failing)];
+        line(text, &[&[example.example.to_owned()], &cells[..]].concat());
     }
 }
 

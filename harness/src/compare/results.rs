@@ -15,6 +15,10 @@ pub struct ExampleResult {
     pub skipped: Option<String>,
     /// The command lines that both have run.
     pub cases: Vec<CaseResult>,
+    /// What both ask of RDMA.
+    pub calls: Vec<CaseResult>,
+    /// How both end when calls of a side fail.
+    pub failing: Vec<CaseResult>,
     /// The four pairings.
     pub pairings: Vec<Pairing>,
     /// Speed and cost.
@@ -45,7 +49,7 @@ impl ExampleResult {
     /// Everything about it that nobody expects.
     pub fn unexpected(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for case in &self.cases {
+        for case in self.cases.iter().chain(&self.calls).chain(&self.failing) {
             match case.verdict {
                 Verdict::Unexpected => found.push(format!("{}: an unlisted difference", case.case)),
                 Verdict::OtherC => found.push(format!(

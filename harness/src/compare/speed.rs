@@ -7,7 +7,7 @@ pub(crate) mod work;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::speed::runs::{FAILURES, Runs, Sample};
 use crate::compare::stage::{Maker, Stage};
@@ -27,7 +27,7 @@ const MORE_IF_UNCLEAR: usize = 4;
 const MAX_PAIRS: usize = 200;
 
 /// How an example waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waits {
     /// It asks again and again, so that it takes a processor all the time.
@@ -49,7 +49,7 @@ impl std::fmt::Display for Waits {
 }
 
 /// What one maker's programs take, in the middle of all runs.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Of one round trip, or of the whole run.
     pub microseconds: Option<f64>,
@@ -72,7 +72,7 @@ pub struct Cost {
 }
 
 /// C and Rust side by side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Speed {
     /// How the example waits.
     pub waits: Waits,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::originals::Originals;
 use crate::compare::ports::Ports;
@@ -19,7 +19,7 @@ use crate::transcript::{Line, Side};
 const RECORDED: &str = "10.9.0.1";
 
 /// Whose program it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Maker {
     /// The original.
     C,

@@ -1,9 +1,9 @@
 //! Ratios of runs that alternate, and what is typical of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle of some ratios Rust/C, and the half of them that lies around it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// As many are above as below.
     pub median: f64,

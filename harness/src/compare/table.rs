@@ -1,6 +1,6 @@
 //! The closing table.
 
-use crate::compare::diff::Verdict;
+use crate::compare::diff::{CaseResult, Verdict};
 use crate::compare::results::{ExampleResult, Results};
 use crate::compare::speed::Waits;
 
@@ -23,8 +23,17 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
 
 /// What came of every example, busy-polling, blocking and others apart, and the counts.
 pub fn closing(results: &Results) -> String {
-    let headings =
-        ["example", "diff", "pairs", "time R/C", "CPU R/C", "start-up R/C", "memory R-C"];
+    let headings = [
+        "example",
+        "diff",
+        "calls",
+        "faults",
+        "pairs",
+        "time R/C",
+        "CPU R/C",
+        "start-up R/C",
+        "memory R-C",
+    ];
     let mut rows = vec![headings.map(str::to_owned).to_vec()];
     for waits in [Some(Waits::BusyPolling), Some(Waits::Blocking), Some(Waits::Once), None] {
         let of_kind =
@@ -86,12 +95,26 @@ fn row(example: &ExampleResult) -> Vec<String> {
     vec![
         example.example.to_owned(),
         diff,
+        word(&example.calls),
+        word(&example.failing),
         pairs,
         ratio(speed.and_then(|speed| speed.time)),
         ratio(speed.and_then(|speed| speed.cpu)),
         ratio(speed.and_then(|speed| speed.start_up)),
         speed.map_or_else(none, |speed| format!("{:+.1} MiB", speed.more_memory_kib / 1024.0)),
     ]
+}
+
+/// How all of these came out, in a word.
+fn word(cases: &[CaseResult]) -> String {
+    let is = |is: fn(&Verdict) -> bool| cases.iter().any(|case| is(&case.verdict));
+    let word = match cases {
+        [] => "-",
+        _ if is(|verdict| *verdict == Verdict::Unexpected) => "UNEXPECTED",
+        _ if is(|verdict| matches!(verdict, Verdict::Known { .. })) => "known",
+        _ => "same",
+    };
+    word.to_owned()
 }
 
 /// How the command lines of an example came out, in words.

@@ -197,7 +197,7 @@ impl Row {
 }
 
 /// Reads a file of JSON.
-pub(super) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let text = fs::read_to_string(path).map_err(Error::read(path))?;
     serde_json::from_str(&text).map_err(Error::json(path))
 }

@@ -220,8 +220,7 @@ impl Faults {
         limit: Option<Duration>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
-        let spec = format!("{verb}:nth=1,errno={ERRNO}");
-        let mut plan = self.plan(example, &[side], &spec)?;
+        let mut plan = self.plan(example, &[side], &fails(verb))?;
         // A server that serves for ever runs on.
         plan.served = None;
         plan.limit = limit.unwrap_or(plan.limit);
@@ -263,8 +262,13 @@ fn other(side: Side) -> Side {
     if side == Side::Server { Side::Client } else { Side::Server }
 }
 
+/// The fault by which the first call of a verb fails.
+pub(crate) fn fails(verb: &str) -> String {
+    format!("{verb}:nth=1,errno={ERRNO}")
+}
+
 /// The same program with faults.
-fn faulty(program: &Program, spec: &str) -> Program {
+pub(crate) fn faulty(program: &Program, spec: &str) -> Program {
     soft_hca::run(&["--fault", spec], program)
 }
 
@@ -281,9 +285,11 @@ fn left_behind() -> Result<Vec<String>, Error> {
 }
 
 /// Ends a run when what still runs is expected to run on.
-struct Watch<'d> {
-    side: Side,
-    row: &'d Row,
+pub(crate) struct Watch<'d> {
+    /// The side whose call fails.
+    pub(crate) side: Side,
+    /// What is expected of both.
+    pub(crate) row: &'d Row,
 }
 
 impl Observer for Watch<'_> {

@@ -107,6 +107,7 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
                 "harness/golden/README.md",
                 "docs/faithfulness.md",
                 "docs/faithfulness-lab.md",
+                "docs/mutants.md",
                 "CONTRIBUTING.md",
             ]),
         ),

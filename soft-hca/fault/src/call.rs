@@ -48,10 +48,21 @@ pub(crate) enum End {
     Skip,
 }
 
+/// What of a completion is another than it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its status.
+    Status(WcStatus),
+    /// How many bytes it says there are.
+    Bytes(u32),
+    /// The first byte that came with it, of a receive or an RDMA read.
+    Damaged,
+}
+
 /// What happens to a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionFault {
-    pub status: WcStatus,
+    pub change: Change,
     /// Only those of send work requests, or of receives.
     pub direction: Option<Direction>,
     pub scope: Scope,
@@ -59,8 +70,13 @@ pub(crate) struct CompletionFault {
 
 const CALL_KEYS: &str = "errno=NAME, delay=DURATION, kill, skip, P%, nth=N, times=N, per=qp, qp=N, \
      program=NAME";
-const COMPLETION_KEYS: &str = "status=NAME, P%, nth=N, times=N, dir=send, dir=receive, per=qp, \
+const COMPLETION_KEYS: &str = "status=NAME, bytes=N, damaged, P%, nth=N, times=N, dir=send, dir=receive, per=qp, \
      qp=N, program=NAME";
+
+/// The key of [`Change::Bytes`].
+const BYTES: &str = "bytes";
+/// The word of [`Change::Damaged`].
+const DAMAGED: &str = "damaged";
 
 /// The fault that is one of completions.
 pub(super) const COMPLETION: &str = "completion";
@@ -137,12 +153,24 @@ impl CallFault {
 impl CompletionFault {
     pub(super) fn of(mut spec: Spec<'_>) -> Result<Self, Error> {
         let status = spec.named("status", names::STATUS, WcStatus::named, names::statuses)?;
+        let bytes = spec.number(BYTES, &Number::BYTES)?;
+        let damaged = spec.word(DAMAGED)?;
         let direction = Direction::take(&mut spec)?;
         let scope = Scope::take(&mut spec)?;
         spec.end(COMPLETION, COMPLETION_KEYS)?;
-        let wanted = names::STATUS;
-        let status = status.ok_or(Error::Missing { what: COMPLETION, key: "status", wanted })?;
-        Ok(Self { status, direction, scope })
+        let changes = [
+            status.map(Change::Status),
+            bytes.map(|bytes| Change::Bytes(bytes as u32)),
+            damaged.then_some(Change::Damaged),
+        ];
+        let mut changes = changes.into_iter().flatten();
+        let wanted = names::CHANGE;
+        let change = changes.next();
+        let change = change.ok_or(Error::Missing { what: COMPLETION, key: "status", wanted })?;
+        match changes.next() {
+            None => Ok(Self { change, direction, scope }),
+            Some(_) => Err(Error::OneChange),
+        }
     }
 }
 
@@ -170,11 +198,25 @@ impl fmt::Display for CallFault {
     }
 }
 
+/// The outcome of the call that brings it.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Status(status) => write!(f, "{status}"),
+            Change::Bytes(bytes) => write!(f, "{BYTES}={bytes}"),
+            Change::Damaged => f.write_str(DAMAGED),
+        }
+    }
+}
+
 impl fmt::Display for CompletionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let direction = self.direction.map(|direction| direction.to_string());
         let parts: Vec<String> = direction.into_iter().chain(self.scope.parts()).collect();
-        write!(f, "{COMPLETION}:status={}", self.status)?;
+        match self.change {
+            Change::Status(status) => write!(f, "{COMPLETION}:status={status}")?,
+            change => write!(f, "{COMPLETION}:{change}")?,
+        }
         parts.iter().try_for_each(|part| write!(f, ",{part}"))
     }
 }

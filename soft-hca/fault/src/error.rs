@@ -25,6 +25,9 @@ pub enum Error {
     /// Several ends.
     #[error("{0} can have one of errno=NAME, kill and skip")]
     OneEnd(&'static str),
+    /// Several changes.
+    #[error("completion can have one of status=NAME, bytes=N and damaged")]
+    OneChange,
     /// A function that gives more than that all is well.
     #[error(
         "{0} cannot be skipped: what posts work requests, ibv_poll_cq and ibv_req_notify_cq can"

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time;
 
-use soft_hca_verbs::{ErrorNumber, WcStatus};
+use soft_hca_verbs::ErrorNumber;
 
 use super::Plan;
-use super::call::{CallFault, CompletionFault, End, Scope};
+use super::call::{CallFault, Change, CompletionFault, End, Scope};
 use super::device::{At, DeviceFault};
 use super::packet::Direction;
 use super::random::Random;
@@ -140,18 +140,29 @@ impl Injector {
         action
     }
 
-    /// The status with which a completion is seen, if not its own, and the specification that asks
-    /// for it.
-    pub fn completion(&mut self, qpn: u32, is_receive: bool) -> Option<(WcStatus, String)> {
+    /// Whether data are to be damaged.
+    pub fn damages(&self) -> bool {
+        self.completions.iter().any(|(fault, _)| fault.change == Change::Damaged)
+    }
+
+    /// What of a completion is another than it was, if anything, and the specification that asks for it. Some bring
+    /// data.
+    pub fn completion(
+        &mut self,
+        qpn: u32,
+        is_receive: bool,
+        brings_data: bool,
+    ) -> Option<(Change, String)> {
         let direction = if is_receive { Direction::Receive } else { Direction::Send };
-        let mut status = None;
+        let mut change = None;
         for (fault, counts) in &mut self.completions {
-            let is_meant = fault.direction.is_none_or(|wanted| wanted == direction);
+            let is_meant = fault.direction.is_none_or(|wanted| wanted == direction)
+                && (brings_data || fault.change != Change::Damaged);
             if is_meant && counts.fires(&fault.scope, Some(qpn)) {
-                status.get_or_insert_with(|| (fault.status, fault.to_string()));
+                change.get_or_insert_with(|| (fault.change, fault.to_string()));
             }
         }
-        status
+        change
     }
 }
 
@@ -173,6 +184,8 @@ impl Action {
 
 #[cfg(test)]
 mod tests {
+    use soft_hca_verbs::WcStatus;
+
     use super::*;
     use crate::Verb;
 
@@ -246,9 +259,22 @@ mod tests {
     #[test]
     fn completions_have_a_direction() {
         let mut one = injector("completion:status=WR_FLUSH_ERR,dir=receive,nth=2");
-        let mut polled = || one.completion(17, true).map(|(status, _)| status);
-        assert_eq!([(); 3].map(|()| polled()), [None, Some(WcStatus::WR_FLUSH_ERR), None]);
-        assert_eq!(one.completion(17, false), None);
+        let mut polled = || one.completion(17, true, true).map(|(change, _)| change);
+        assert_eq!(
+            [(); 3].map(|()| polled()),
+            [None, Some(Change::Status(WcStatus::WR_FLUSH_ERR)), None]
+        );
+        assert_eq!(one.completion(17, false, true), None);
+    }
+
+    #[test]
+    fn data_are_damaged_where_there_are_any() {
+        let mut one = injector("completion:damaged,nth=2");
+        assert!(one.damages() && !injector("completion:bytes=7").damages());
+        let mut polled = |brings_data| one.completion(17, false, brings_data);
+        assert_eq!([true, false].map(&mut polled), [None, None]);
+        let damaged = (Change::Damaged, "completion:damaged,nth=2".to_owned());
+        assert_eq!([true, true].map(&mut polled), [Some(damaged), None]);
     }
 
     #[test]

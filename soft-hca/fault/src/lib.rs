@@ -43,6 +43,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
+pub use call::Change;
 pub use device::DeviceFault;
 pub use error::Error;
 pub use happened::Happened;
@@ -70,7 +71,9 @@ WHAT is a call of libibverbs or librdmacm, such as ibv_reg_mr or rdma_connect (a
   skip              it is not made, but says that it was: a receive that is not there, a completion
                     that comes later (what posts work requests, ibv_poll_cq, ibv_req_notify_cq)
 or what such calls bring:
-  completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR
+  completion        ibv_poll_cq gives one another status: status=IBV_WC_WR_FLUSH_ERR; another number
+                    of bytes: bytes=7; or other data with it: damaged, the first byte that was
+                    received or read
 
 or what happens to packets of the link (--roce):
   drop              they are lost

@@ -8,6 +8,10 @@ pub(super) const ERROR_NUMBER: &str = "an error number is a name of errno(3) or 
 /// The form of a status.
 pub(super) const STATUS: &str = "a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR";
 
+/// The forms of what a completion is seen with.
+pub(super) const CHANGE: &str =
+    "a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR; or bytes=N, or damaged";
+
 /// An error number by its name, or as a number that the kernel may answer.
 pub(super) fn error_number(text: &str) -> Option<ErrorNumber> {
     let is_number = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());

@@ -29,6 +29,8 @@ impl Number {
     pub(super) const ANY: Self = Self { least: 0, most: u64::MAX, wanted: "it is a whole number" };
     pub(super) const COUNT: Self =
         Self { least: 1, most: u32::MAX as u64, wanted: "it is a whole number from 1 to 2^32 - 1" };
+    pub(super) const BYTES: Self =
+        Self { least: 0, most: u32::MAX as u64, wanted: "it is a whole number below 2^32" };
     pub(super) const QPN: Self = Self {
         least: 0,
         most: 0xff_ffff,

@@ -40,6 +40,8 @@ fn plans_read_as_they_were_written() {
         "ibv_post_recv:skip,delay=1s,times=2,qp=17",
         "ibv_alloc_pd:errno=4095",
         "completion:status=IBV_WC_WR_FLUSH_ERR,dir=receive,nth=2,qp=17",
+        "completion:bytes=7,dir=receive,nth=2",
+        "completion:damaged,times=1",
         "port-down:device=rxe0/1",
         "port-down:device=rxe1/2,after=200ms,for=1s",
         "device-removed:device=rxe1",
@@ -197,7 +199,16 @@ fn what_is_wrong_is_named() {
         ),
         (
             "completion:nth=1",
-            "completion needs status: a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR",
+            "completion needs status: a status is a name of ibv_wc_status, as IBV_WC_WR_FLUSH_ERR; \
+             or bytes=N, or damaged",
+        ),
+        (
+            "completion:WR_FLUSH_ERR,bytes=7",
+            "completion can have one of status=NAME, bytes=N and damaged",
+        ),
+        (
+            "completion:bytes=4294967296",
+            "bytes=4294967296 will not do: it is a whole number below 2^32",
         ),
         (
             "completion:WR_FLUSH",
@@ -355,9 +366,13 @@ fn device_fault() -> impl Strategy<Value = DeviceFault> {
 
 fn completion_fault() -> impl Strategy<Value = CompletionFault> {
     let direction = prop_oneof![Just(Direction::Send), Just(Direction::Receive)];
-    (0u32..22, proptest::option::of(direction), scope(true)).prop_map(
-        |(status, direction, scope)| CompletionFault { status: WcStatus(status), direction, scope },
-    )
+    let change = prop_oneof![
+        (0u32..22).prop_map(|status| Change::Status(WcStatus(status))),
+        any::<u32>().prop_map(Change::Bytes),
+        Just(Change::Damaged),
+    ];
+    (change, proptest::option::of(direction), scope(true))
+        .prop_map(|(change, direction, scope)| CompletionFault { change, direction, scope })
 }
 
 /// When is the same with the same seed.

@@ -1,6 +1,7 @@
 //! Whether something happens to a call, and what a program is told of it.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,15 +9,21 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use soft_hca_core::config;
-use soft_hca_fault::{Happened, Injector, Plan, Verb};
+use soft_hca_fault::{Change, Happened, Injector, Plan, Verb};
 
-use crate::layout::{WC_RECV, Wc};
+use crate::layout::{WC_RDMA_READ, WC_RECV, Wc, Wr};
+
+/// Addresses of the first data of work requests, by whether it is a receive and its number.
+type Buffers = HashMap<(bool, u64), u64>;
 
 struct Faults {
     injector: Mutex<Injector>,
     /// By the verb's index: something can happen to it.
     is_about: Vec<bool>,
     is_about_completions: bool,
+    /// Data are to be damaged.
+    damages: bool,
+    buffers: Mutex<Buffers>,
     /// By the verb's index, if the program is to say what it calls: it has said so.
     listed: Option<Vec<AtomicBool>>,
 }
@@ -56,6 +63,8 @@ fn faults() -> &'static Faults {
         Faults {
             is_about: (0..Verb::ALL.len()).map(|verb| injector.is_about(verb)).collect(),
             is_about_completions: injector.is_about_completions(),
+            damages: injector.damages(),
+            buffers: Mutex::default(),
             listed: injector
                 .lists()
                 .then(|| Verb::ALL.iter().map(|_| AtomicBool::new(false)).collect()),
@@ -65,6 +74,11 @@ fn faults() -> &'static Faults {
 }
 
 impl Faults {
+    /// Where the data of the last receive, or send, with a number come to, or from.
+    fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn injector(&self) -> MutexGuard<'_, Injector> {
         self.injector.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,6 +169,31 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
     Some(errno)
 }
 
+/// Work requests were posted, receives or sends: where their data come to is kept, if data are to be damaged.
+///
+/// # Safety
+///
+/// Such a list is there.
+pub(crate) unsafe fn posted(are_receives: bool, first: *const Wr) {
+    if first.is_null() || is_nested() {
+        return;
+    }
+    let faults = aside(faults);
+    if !faults.damages {
+        return;
+    }
+    let mut next = first;
+    // SAFETY: the caller's promise.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        if wr.num_sge > 0 {
+            // SAFETY: so many elements are there, and each begins with its address.
+            let address = unsafe { *wr.sg_list };
+            aside(|| faults.buffers().insert((are_receives, wr.wr_id), address));
+        }
+        next = wr.next;
+    }
+}
+
 /// Completions were polled.
 ///
 /// # Safety
@@ -173,10 +212,19 @@ pub(crate) unsafe fn polled(wc: *mut Wc, count: c_int) {
     for wc in completions {
         let is_receive = wc.opcode & WC_RECV != 0;
         aside(|| {
-            let fault = faults.injector().completion(wc.qp_num, is_receive);
-            if let Some((status, specs)) = fault {
-                note("ibv_poll_cq", specs, status.to_string());
-                wc.status = status.0;
+            let brings_data = (is_receive || wc.opcode == WC_RDMA_READ) && wc.status == 0;
+            let fault = faults.injector().completion(wc.qp_num, is_receive, brings_data);
+            let Some((change, specs)) = fault else { return };
+            note("ibv_poll_cq", specs, change.to_string());
+            match change {
+                Change::Status(status) => wc.status = status.0,
+                Change::Bytes(bytes) => wc.byte_len = bytes,
+                Change::Damaged => {
+                    if let Some(data) = faults.buffers().get(&(is_receive, wc.wr_id)) {
+                        // SAFETY: a completed request's buffer is the program's again, which polls here.
+                        unsafe { *(*data as *mut u8) ^= 1 };
+                    }
+                }
             }
         });
     }

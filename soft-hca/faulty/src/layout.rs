@@ -10,11 +10,11 @@ use crate::returned;
 /// `struct ibv_wc`
 #[repr(C)]
 pub(crate) struct Wc {
-    wr_id: u64,
+    pub wr_id: u64,
     pub status: u32,
     pub opcode: u32,
     vendor_err: u32,
-    byte_len: u32,
+    pub byte_len: u32,
     imm_data: u32,
     pub qp_num: u32,
     src_qp: u32,
@@ -24,6 +24,19 @@ pub(crate) struct Wc {
     sl: u8,
     dlid_path_bits: u8,
 }
+
+/// What `struct ibv_send_wr` and `struct ibv_recv_wr` begin with.
+#[repr(C)]
+pub(crate) struct Wr {
+    pub wr_id: u64,
+    pub next: *const Wr,
+    /// The address is the first member of each element.
+    pub sg_list: *const u64,
+    pub num_sge: c_int,
+}
+
+/// `IBV_WC_RDMA_READ`
+pub(crate) const WC_RDMA_READ: u32 = 2;
 
 /// What all `ibv_wc_opcode` of receives have in common.
 pub(crate) const WC_RECV: u32 = 1 << 7;
@@ -112,6 +125,16 @@ mod tests {
         assert_eq!(size_of::<Wc>(), size_of::<soft_hca_headers::ibv_wc>());
         assert_eq!(offset_of!(Wc, qp_num), offset_of!(soft_hca_headers::ibv_wc, qp_num));
         assert_eq!(offset_of!(Wc, status), offset_of!(soft_hca_headers::ibv_wc, status));
+        assert_eq!(offset_of!(Wc, byte_len), offset_of!(soft_hca_headers::ibv_wc, byte_len));
+        macro_rules! work_requests {
+            ($($name:ident)*) => { $(
+                let of_send = offset_of!(soft_hca_headers::ibv_send_wr, $name);
+                let of_receive = offset_of!(soft_hca_headers::ibv_recv_wr, $name);
+                assert_eq!([offset_of!(Wr, $name); 2], [of_send, of_receive], stringify!($name));
+            )* };
+        }
+        work_requests!(wr_id next sg_list num_sge);
+        assert_eq!(offset_of!(soft_hca_headers::ibv_sge, addr), 0);
         let ops = offset_of!(soft_hca_headers::ibv_context, ops);
         macro_rules! operations {
             ($($name:ident)*) => { $(

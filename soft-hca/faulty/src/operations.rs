@@ -10,7 +10,7 @@ use soft_hca_fault::Verb;
 use soft_hca_fault::each_verb;
 
 use crate::argument::{Argument, Ptr, Qp};
-use crate::layout::{ABI_IS_EXTENDED, Context, Extended, Wc, function};
+use crate::layout::{ABI_IS_EXTENDED, Context, Extended, Wc, Wr, function};
 use crate::{failed, faults, returned};
 
 const POLL: usize = Verb::index_of("ibv_poll_cq");
@@ -40,6 +40,10 @@ unsafe fn made(verb: usize, arguments: &[usize], returned: c_int) {
     if let (POLL, [_, _, wc]) = (verb, arguments) {
         // SAFETY: so many completions were written there.
         unsafe { faults::polled(*wc as *mut Wc, returned) };
+    }
+    if let (true, 0, [_, first, _]) = (POSTING.contains(&verb), returned, arguments) {
+        // SAFETY: the caller's list of work requests, which was posted.
+        unsafe { faults::posted(verb != POSTING[0], *first as *const Wr) };
     }
 }
 

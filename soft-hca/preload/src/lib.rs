@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `start`, `exit` | the begin and the end of a process |
 //! | `netlink` | `socket` and `send` of netlink's RDMA family |
+//! | `sockets` | `recv` and its kin, for sanitizers |
 //! | `events` | `read`, `write`, `ioctl`: commands and events |
 //! | `files` | `open`, `stat` and their kin: device files that are not there |
 //! | `descriptors` | `close`, `dup` and their kin: how long a device file stays open |
@@ -17,7 +18,6 @@
 //! | `sysfs` | paths of that tree |
 //! | `acknowledge`, `address_handle` | functions of librdmacm and libibverbs |
 //! | `signals` | a program's handlers for faults |
-//! | `sockets` | `recv` and its kin, for sanitizers |
 //! | `faults` | what the library that has calls fail tells |
 //! | `client` | what stands behind the descriptors |
 //! | `real` | the C library's own functions |

@@ -37,22 +37,20 @@ pub(super) struct Peers {
 mod place {
     #![allow(unsafe_code, reason = "names that a report shows")]
 
-    use std::hint::black_box;
-
     use super::OperationKind;
 
     // Each returns something else, or the linker would make one of them.
     #[unsafe(no_mangle)]
     extern "C" fn rdma_read_of_a_peer() -> u32 {
-        black_box(OperationKind::Read as u32)
+        OperationKind::Read as u32
     }
     #[unsafe(no_mangle)]
     extern "C" fn rdma_write_of_a_peer() -> u32 {
-        black_box(OperationKind::Write as u32)
+        OperationKind::Write as u32
     }
     #[unsafe(no_mangle)]
     extern "C" fn atomic_operation_of_a_peer() -> u32 {
-        black_box(OperationKind::Atomic as u32)
+        OperationKind::Atomic as u32
     }
 
     /// An address in the function of a kind; reports take it to be behind a call.

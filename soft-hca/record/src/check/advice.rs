@@ -20,6 +20,7 @@ impl Rule {
             Self::SrqLimit => &rules::srq_limit::ADVICE,
             Self::PathMtu => &rules::path_mtu::ADVICE,
             Self::Leaked => &rules::leaked::ADVICE,
+            Self::Race => &rules::race::ADVICE,
             Self::ReadDepth => &rules::read_depth::ADVICE,
             Self::PolledMemory => &rules::polled_memory::ADVICE,
             Self::Timers => &rules::timers::ADVICE,

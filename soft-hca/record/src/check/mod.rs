@@ -117,6 +117,7 @@ impl Checker {
             Box::new(rules::sge_count::SgeCount),
             Box::new(rules::after_error::AfterError),
             Box::new(rules::overlap::Overlap),
+            Box::new(rules::race::Races::default()),
             Box::new(rules::unsignaled_run::UnsignaledRun),
             Box::new(rules::queue_full::QueueFull),
             Box::new(rules::read_depth::ReadDepth),

@@ -61,6 +61,8 @@ rules! {
     PathMtu = "path-mtu",
     /// Objects that are there when the process ends.
     Leaked = "leaked",
+    /// Operations of devices access the same bytes, and nothing orders them.
+    Race = "race",
     /// More reads or atomics at a time than the peer has resources for.
     ReadDepth = "read-depth",
     /// A program waits for an RDMA write by looking at its memory.

@@ -63,6 +63,8 @@ pub struct Effect {
     pub flushes_send: bool,
     /// Sends whose slots the poll has freed, with their queue pairs.
     pub freed: Vec<(u32, Send)>,
+    /// Queue pairs whose messages the poll has given, one after the other.
+    pub received: Vec<u32>,
     /// The completion queue that was destroyed.
     pub destroyed: Option<(u32, CompletionQueue)>,
     /// Bytes of the receive that another one has, too.

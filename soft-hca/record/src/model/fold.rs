@@ -41,7 +41,7 @@ impl Run {
             What::Woken { on: Channel::Completion, fd, event: true, .. } => {
                 effect.woken_by = self.woken(process, *fd);
             }
-            What::Polled(polled) => effect.freed = self.polled(entry, polled),
+            What::Polled(polled) => self.polled(entry, polled, &mut effect),
             What::Packet(Packet { qp: Some(qp), .. }) => {
                 self.qp_mut(*qp, process).has_packets = true;
             }

@@ -58,7 +58,8 @@ impl Region {
             lkey: arguments::key(given, "lkey"),
             range: (start, end),
             is_remote: access.intersects(AccessFlags::REMOTE_MODIFY | AccessFlags::MW_BIND),
-            is_elsewhere: arguments::name(args, "iova").is_some(),
+            is_elsewhere: arguments::name(args, "iova").is_some()
+                || access.contains(AccessFlags::ZERO_BASED),
             gone: None,
             at,
         }

@@ -191,9 +191,8 @@ impl Run {
         }
     }
 
-    /// Gives the sends whose slots are free.
-    pub(super) fn polled(&mut self, entry: &Entry, polled: &Polled) -> Vec<(u32, Send)> {
-        let Some(cq) = self.cqs.get_mut(&polled.cq) else { return Vec::new() };
+    pub(super) fn polled(&mut self, entry: &Entry, polled: &Polled, effect: &mut Effect) {
+        let Some(cq) = self.cqs.get_mut(&polled.cq) else { return };
         for number in std::mem::take(&mut cq.failed_behind) {
             if let Some(qp) = self.qps.get_mut(&number) {
                 qp.failure_is_seen = true;
@@ -201,18 +200,18 @@ impl Run {
         }
         let found = cq.polls(entry.thread, polled.found);
         cq.pending = cq.pending.saturating_sub(found.len() as u64);
-        let mut freed = Vec::new();
         for (at, one) in found.iter().enumerate() {
             let Some(qp) = self.qps.get_mut(&one.qp) else { continue };
             if one.is_receive {
                 qp.sends.is_answered();
+                effect.received.push(one.qp);
                 continue;
             }
             let sends = match one.has_failed {
                 true => qp.sends.frees_executed(),
                 false => qp.sends.frees(one.wr_id),
             };
-            freed.extend(sends.into_iter().map(|send| (one.qp, send)));
+            effect.freed.extend(sends.into_iter().map(|send| (one.qp, send)));
             // The program looks at the first one before it goes on; it may not look at those behind.
             match (one.has_failed, at) {
                 (true, 0) => qp.failure_is_seen = true,
@@ -220,6 +219,5 @@ impl Run {
                 _ => {}
             }
         }
-        freed
     }
 }

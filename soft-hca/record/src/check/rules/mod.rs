@@ -1,4 +1,4 @@
-//! The rules, each a file: what it looks for, and its advice. `soft-hca/mistakes` has a wrong program for each,
+//! The rules, each a file or a folder: what it looks for, and its advice. `soft-hca/mistakes` has a wrong program for each,
 //! `soft-hca/docs/check.md` a line.
 
 pub(super) mod after_error;
@@ -14,6 +14,7 @@ pub(super) mod pkey_index;
 pub(super) mod polled_memory;
 pub(super) mod polled_twice;
 pub(super) mod queue_full;
+pub(super) mod race;
 pub(super) mod read_depth;
 pub(super) mod receive_gone;
 pub(super) mod receive_late;

@@ -16,11 +16,14 @@ const MISTAKES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/mistake
 /// The same of connections by the connection manager.
 const MANAGED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/managed.c");
 
+/// Pairs of operations of devices, by several queue pairs and processes.
+const RACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check/races.c");
+
 /// Programs that hang, and are killed by a signal of their own.
 const HANGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c");
 
 /// The rules with a case that is called so.
-const RULES: [&str; 22] = [
+const RULES: [&str; 23] = [
     "receive-late",
     "buffer-early",
     "receive-gone",
@@ -36,6 +39,7 @@ const RULES: [&str; 22] = [
     "path-mtu",
     "leaked",
     "read-depth",
+    "race",
     "polled-memory",
     "timers",
     "after-error",
@@ -56,6 +60,33 @@ const MORE: [(&str, &str); 8] = [
     ("rkey-received", "rkey-stale"),
     ("state-peer", "state"),
 ];
+
+/// Races of operations of devices, which are found in each run.
+const ORDERED: [&str; 17] = [
+    "write-write",
+    "write-read",
+    "read-write",
+    "neighbours",
+    "another-completion",
+    "writers",
+    "writer-reader",
+    "atomic-writer",
+    "atomic-write",
+    "fence-write",
+    "fence-send",
+    "fence-result",
+    "fence-between",
+    "receive",
+    "read-send",
+    "two-reads",
+    "lock",
+];
+
+/// Those whose target goes on in between: they are found if a write is held back for longer than that takes.
+const SEEN: [&str; 3] = ["writer-sender", "message", "told-on"];
+
+/// Runs in which each of these is found at least once.
+const TRIES: usize = 30;
 
 /// The exit status where something was found.
 const FOUND: i32 = 66;
@@ -99,6 +130,41 @@ fn each_mistake_and_its_cure() {
     mistake_and_cure(&place, &format!("{program} receive-returned"), "receive-gone");
     let Some(managed) = compile(&place, MANAGED, &["rdmacm", "ibverbs"]) else { return };
     mistake_and_cure(&place, &managed, "receive-late");
+    place.assert_gone();
+}
+
+/// Operations of devices that nothing orders, and the same ones with an order: all are found, and nothing else.
+#[test]
+fn races_of_devices() {
+    if !polls_are_seen() {
+        return;
+    }
+    let _processors = the_processors();
+    let place = Place::new("check-races");
+    let Some(program) = compile_with(&place, RACES, &["ibverbs"], &["-g"]) else { return };
+    let races = BTreeSet::from(["race".to_string()]);
+    for case in ORDERED {
+        mistake_and_cure(&place, &format!("{program} {case}"), "race");
+    }
+    for case in SEEN {
+        let wrong = || found(&place, &format!("{program} {case} wrong")).1;
+        let all: BTreeSet<String> =
+            (0..TRIES).map(|_| wrong()).find(|all| !all.is_empty()).unwrap_or_default();
+        assert_eq!(all, races, "{case}");
+        let right = found(&place, &format!("{program} {case} right"));
+        assert_eq!(right, (0, BTreeSet::new()), "{case}, corrected");
+    }
+    let (_, text) = check(&place, &[], &format!("{program} fence-send wrong"));
+    let parts = [
+        "race: races[",
+        ": IBV_WR_SEND (wr_id 0x66) reads 0x",
+        "; IBV_WR_RDMA_READ (wr_id 0x68) of qp ",
+        ", posted by races[",
+        "] in operate at ",
+        "races.c:",
+        ", writes to them, and there is no fence between the two\n    in operate at ",
+    ];
+    assert_has(&text, &parts);
     place.assert_gone();
 }
 

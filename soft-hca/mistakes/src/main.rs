@@ -22,9 +22,10 @@ use rdma_sys as sys;
 
 use process::{Child, fork, is_asleep};
 use shared::{BURST, Shared};
-use side::{Choice, DEPTH, Error, Remote, Result, Side, check};
+use side::{BYTES, Choice, DEPTH, Error, Remote, Result, Side, check};
 
 const SIGNALED: u32 = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+const FENCE: u32 = sys::ibv_send_flags::IBV_SEND_FENCE.0;
 const INLINE: u32 = sys::ibv_send_flags::IBV_SEND_INLINE.0;
 const FEW: u32 = 8;
 const MANY: u32 = 12;
@@ -149,6 +150,12 @@ impl Case {
             "read-depth" => {
                 side.post(1, SIGNALED, lkey, Some(peer))?;
                 side.poll_good()
+            }
+            "race" => {
+                let unread = Remote { address: peer.address + BYTES as u64, ..peer };
+                side.post(1, SIGNALED, lkey, Some(unread))?;
+                send(side, if self.is_wrong { SIGNALED } else { SIGNALED | FENCE })?;
+                (0..2).try_for_each(|_| side.poll_good())
             }
             "rkey-sent" => {
                 send(side, SIGNALED)?;

@@ -76,13 +76,13 @@ static void send_message(unsigned number, int elements, int flags, uint32_t lkey
     check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
 }
 
-static void read_from(struct name peer)
+/* Reads from the peer's second buffer, into which it receives nothing. */
+static void post_read(struct name peer)
 {
     struct ibv_sge sge = {(uintptr_t)side.memory, MESSAGE, side.mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
-                             .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {peer.address, peer.rkey}}, *bad;
+                             .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {peer.address + BYTES, peer.rkey}}, *bad;
     check(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
-    poll_good(&side);
 }
 
 /* Until a process sleeps. */
@@ -232,7 +232,13 @@ static void sends(struct name peer, pid_t receiver)
         for (unsigned i = 0; i < count && (is("cq-full") || is_wrong); i++)
             poll_good(&side);
     } else if (is("read-depth")) {
-        read_from(peer);
+        post_read(peer);
+        poll_good(&side);
+    } else if (is("race")) {
+        post_read(peer);
+        send_message(1, 1, IBV_SEND_SIGNALED | (is_wrong ? 0 : IBV_SEND_FENCE), lkey);
+        poll_good(&side);
+        poll_good(&side);
     } else if (is("buffer-early") || is("buffer-freed")) {
         send_message(0, 1, 0, lkey);
         if (is_wrong)
@@ -421,7 +427,7 @@ static void receives(struct name peer)
 {
     int is_many = is("unsignaled-run") || is("never-polled") || is("queue-full");
     int count = is_many ? MANY : is("cq-full") ? 6 : 2;
-    if (is("read-depth") || is("after-error") || is("leaked") || is("timers") || is("pkey-index") || is("path-mtu")
+    if (is("read-depth") || is("race") || is("after-error") || is("leaked") || is("timers") || is("pkey-index") || is("path-mtu")
         || is("unacked") || !strncmp(rule, "fork", 4) || is("state") || is("rkey-sent")
         || (is_told() && !is("arm-first")))
         count = 1;

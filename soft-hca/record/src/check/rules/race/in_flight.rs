@@ -101,7 +101,8 @@ impl Operation {
             false => first.is_followed && self.is_followed,
         };
         let results = !is_same && first.opcode.fetches() && self.opcode.fetches();
-        let pairs = first.accesses.iter().flat_map(|one| accesses.iter().map(move |two| (one, two)));
+        let pairs =
+            first.accesses.iter().flat_map(|one| accesses.iter().map(move |two| (one, two)));
         let mut pairs = pairs.filter(|(one, two)| {
             // Many a program gives all atomic operations one place for results that it does not need.
             may && !(results && one.side == Side::Own && two.side == Side::Own)

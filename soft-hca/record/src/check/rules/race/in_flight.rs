@@ -11,7 +11,7 @@ use std::sync::Arc;
 use soft_hca_verbs::{SendFlags, WrOpcode};
 
 use super::access::{Access, How, Side, fetches};
-use crate::entry::SendPosted;
+use crate::entry::{Entry, SendPosted};
 use crate::model::{Range, Run, Send, overlap};
 use crate::place::Place;
 
@@ -25,6 +25,8 @@ pub(super) struct Operation {
     at: usize,
     pub(super) qp: u32,
     pub(super) process: u32,
+    /// The thread that has posted it, if that is known.
+    thread: Option<u32>,
     pub(super) wr_id: u64,
     pub(super) opcode: WrOpcode,
     /// Where it was posted.
@@ -65,8 +67,8 @@ pub(super) struct Race<'o> {
 }
 
 impl Operation {
-    /// One that was posted at a time to a queue pair.
-    pub(super) fn new(run: &Run, t: u64, posted: &SendPosted, send: &Send) -> Option<Self> {
+    /// One that was posted by an entry.
+    pub(super) fn new(run: &Run, entry: &Entry, posted: &SendPosted, send: &Send) -> Option<Self> {
         let (qp, own) = (posted.qp, run.live_qp(posted.qp)?);
         let is_peer = |peer: &u32| run.live_qp(*peer).is_some_and(|peer| peer.peer == Some(qp));
         let peer = own.peer.filter(is_peer).filter(|_| !own.has_packets);
@@ -77,6 +79,7 @@ impl Operation {
             at: send.at?,
             qp,
             process: own.process,
+            thread: entry.thread,
             wr_id: posted.wr_id,
             opcode: posted.opcode,
             source: send.source.clone(),
@@ -85,7 +88,7 @@ impl Operation {
             is_fenced: posted.flags.contains(SendFlags::FENCE),
             has_fence_behind: false,
             is_followed: peer.is_some(),
-            arrives: t,
+            arrives: entry.t,
             wants_receive: send.takes_receive,
         })
     }
@@ -240,12 +243,14 @@ impl InFlight {
         }
     }
 
-    /// A process goes on at a time: it may have seen what was written to its memory before.
-    pub(super) fn is_seen(&mut self, process: u32, t: u64) {
+    /// A thread of a process goes on: the process may have seen what was written to its memory before. A thread that
+    /// writes to memory of its own process, by two of its queue pairs, does not watch that in between.
+    pub(super) fn is_seen(&mut self, (process, thread): (u32, Option<u32>), t: u64) {
         for queue in self.0.values_mut() {
             let is_shown = |one: &Operation| {
                 let named = one.named().filter(|named| named.how != How::Read);
-                one.arrives <= t && named.is_some_and(|named| named.process == process)
+                let is_own = (one.process, one.thread) == (process, thread) && thread.is_some();
+                one.arrives <= t && !is_own && named.is_some_and(|named| named.process == process)
             };
             if queue.operations.iter().any(is_shown) {
                 queue.is_delivered(t);

@@ -52,7 +52,7 @@ impl Lookout for Races {
         }
         match &scene.entry.what {
             What::SendPosted(posted) => {
-                self.in_flight.is_seen(process, t);
+                self.in_flight.is_seen((process, scene.entry.thread), t);
                 found.extend(self.posts(scene, posted));
             }
             What::Stalled { qp, reason: Cause::Held { duration }, .. } => {
@@ -84,7 +84,7 @@ impl Races {
     fn posts(&mut self, scene: Scene<'_>, posted: &SendPosted) -> Option<Found> {
         let run = scene.run;
         let send = run.live_qp(posted.qp)?.sends.requests().next_back()?;
-        let new = Operation::new(run, scene.entry.t, posted, send)?;
+        let new = Operation::new(run, scene.entry, posted, send)?;
         let race = self.in_flight.posts(new.clone())?;
         Some(tells(scene, &new, &race))
     }

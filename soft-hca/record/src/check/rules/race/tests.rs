@@ -342,6 +342,28 @@ fn what_the_target_may_have_seen() {
     assert!(is_between(Op(FIRST, WRITE, ASIDE, ASIDE), behind, OTHER_WRITES));
 }
 
+/// A process whose two queue pairs are connected with two others of its own.
+#[test]
+fn memory_of_the_writers_own() {
+    let races = |threads: [u32; 2]| {
+        is_race(|run| {
+            for (own, peer) in [(31, 33), (32, 34), (33, 31), (34, 32)] {
+                connects(run, own, peer);
+            }
+            for (qp, thread) in [31, 32].into_iter().zip(threads) {
+                let sge = json!({"address": ASIDE, "length": 8, "lkey": key(TARGET)});
+                let members = json!({
+                    "qp": qp, "wr_id": 1, "opcode": WRITE, "flags": [], "length": 8, "sges": [sge],
+                    "remote": {"address": START, "rkey": key(TARGET)}, "thread": thread,
+                });
+                run.put(10, TARGET, "send_posted", members);
+            }
+        })
+    };
+    assert!(races([7, 7]));
+    assert!(!races([7, 8]), "another thread may watch it");
+}
+
 #[test]
 fn a_message_and_a_write_to_its_receive() {
     let races = |address: u64, before: bool, polled: bool| {

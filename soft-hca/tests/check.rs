@@ -162,7 +162,7 @@ fn races_of_devices() {
         ", posted by races[",
         "] in operate at ",
         "races.c:",
-        ", writes to them, and there is no fence between the two\n    in operate at ",
+        ", writes them, and there is no fence between the two\n    in operate at ",
     ];
     assert_has(&text, &parts);
     place.assert_gone();

@@ -45,7 +45,7 @@ impl How {
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Read => "reads",
-            Self::Write => "writes to",
+            Self::Write => "writes",
             Self::Atomic => "changes",
         }
     }

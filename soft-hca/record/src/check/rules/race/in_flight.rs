@@ -5,7 +5,7 @@
 //! tell anybody; and it may have seen in its memory what was written there, as soon as that can have arrived. What a
 //! request fetches is over only with its completion, or that of a fenced request behind it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use soft_hca_verbs::{SendFlags, WrOpcode};
@@ -154,7 +154,7 @@ impl Queue {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct InFlight(HashMap<u32, Queue>);
+pub(super) struct InFlight(BTreeMap<u32, Queue>);
 
 impl InFlight {
     /// Another one is posted. Gives the race with an earlier one.

@@ -185,8 +185,8 @@ fn two_writes_and_where_they_were_made() {
     assert_eq!((found.process, &found.place[..]), (WRITER, "qp 22"));
     assert_eq!(
         found.what,
-        "IBV_WR_RDMA_WRITE (wr_id 0x8a9) writes to 0x1000 to 0x1008 of target[100]; IBV_WR_RDMA_WRITE (wr_id 0x845) of \
-         qp 21, posted by writer[101], writes to them, and nothing tells that it was complete"
+        "IBV_WR_RDMA_WRITE (wr_id 0x8a9) writes 0x1000 to 0x1008 of target[100]; IBV_WR_RDMA_WRITE (wr_id 0x845) of \
+         qp 21, posted by writer[101], writes them, and nothing tells that it was complete"
     );
 }
 

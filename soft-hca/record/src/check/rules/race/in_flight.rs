@@ -103,12 +103,15 @@ impl Operation {
             }
             false => first.is_followed && self.is_followed,
         };
+        if !may {
+            return None;
+        }
         let results = !is_same && first.opcode.fetches() && self.opcode.fetches();
         let pairs =
             first.accesses.iter().flat_map(|one| accesses.iter().map(move |two| (one, two)));
         let mut pairs = pairs.filter(|(one, two)| {
             // Many a program gives all atomic operations one place for results that it does not need.
-            may && !(results && one.side == Side::Own && two.side == Side::Own)
+            !(results && one.side == Side::Own && two.side == Side::Own)
         });
         pairs.find_map(|(one, two)| {
             let (bytes, disorder) = match is_same {
@@ -139,9 +142,34 @@ struct Queue {
     operations: VecDeque<Operation>,
     /// Until then the one at its head is held back.
     held_until: u64,
+    /// Memory in which all their accesses lie: for each process from the first byte to the last. It only grows until
+    /// there are none.
+    reach: Vec<(u32, Range)>,
+    /// The process to whose memory they write.
+    writes_to: Option<u32>,
 }
 
 impl Queue {
+    fn extends_to(&mut self, accesses: &[Access]) {
+        for Access { process, range, how, side } in accesses {
+            match self.reach.iter_mut().find(|(of, _)| of == process) {
+                Some((_, reach)) => *reach = (reach.0.min(range.0), reach.1.max(range.1)),
+                None => self.reach.push((*process, *range)),
+            }
+            if *side == Side::Named && *how != How::Read {
+                self.writes_to = Some(*process);
+            }
+        }
+    }
+
+    fn reaches(&self, accesses: &[Access]) -> bool {
+        let is_in = |access: &Access| {
+            let mut all = self.reach.iter();
+            all.any(|(process, reach)| *process == access.process && overlap(*reach, access.range))
+        };
+        accesses.iter().any(is_in)
+    }
+
     /// The peer knows at this time of all that can have come to it.
     fn is_delivered(&mut self, t: u64) {
         let mut behind_fence = false;
@@ -167,13 +195,18 @@ impl InFlight {
         if queue.operations.len() == MOST {
             queue.operations.pop_front();
         }
+        if queue.operations.is_empty() {
+            queue.reach.clear();
+        }
+        queue.extends_to(&new.accesses);
         queue.operations.push_back(new.clone());
         self.race(&new, &new.accesses)
     }
 
     /// The race of an operation that makes accesses, with another one. Of several that is the latest of a queue.
     fn race(&self, new: &Operation, accesses: &[Access]) -> Option<Race<'_>> {
-        let all = self.0.values().flat_map(|queue| queue.operations.iter().rev());
+        let queues = self.0.values().filter(|queue| queue.reaches(accesses));
+        let all = queues.flat_map(|queue| queue.operations.iter().rev());
         all.filter(|one| one.at != new.at).find_map(|one| new.race(one, accesses))
     }
 
@@ -192,6 +225,7 @@ impl InFlight {
         }
         operation.accesses.extend(&accesses);
         let operation = operation.clone();
+        queue.extends_to(&accesses);
         let race = self.race(&operation, &accesses)?;
         Some((operation, race))
     }
@@ -246,7 +280,7 @@ impl InFlight {
     /// A thread of a process goes on: the process may have seen what was written to its memory before. A thread that
     /// writes to memory of its own process, by two of its queue pairs, does not watch that in between.
     pub(super) fn is_seen(&mut self, (process, thread): (u32, Option<u32>), t: u64) {
-        for queue in self.0.values_mut() {
+        for queue in self.0.values_mut().filter(|queue| queue.writes_to == Some(process)) {
             let is_shown = |one: &Operation| {
                 let named = one.named().filter(|named| named.how != How::Read);
                 let is_own = (one.process, one.thread) == (process, thread) && thread.is_some();

@@ -106,7 +106,7 @@ fn missing_references(example: &str, folder: &Path) -> Option<String> {
 fn without_chance(example: &str, text: &str) -> String {
     let mut is_left_out = false;
     let keeps = |line: &&str| {
-        // What belongs to the line before is further to the right.
+        // Lines that belong to the one before are further to the right.
         if !line.starts_with("      ") {
             is_left_out = match example {
                 "read-write" => line.trim_start().starts_with("ibv_post_send(qp=qp2,"),

@@ -15,7 +15,7 @@ use crate::error::Error;
 /// The option by which a harness is told units.
 pub const OPTION: &str = "--units-from-input";
 
-/// What comes of a unit, by its place in the list.
+/// The result of a unit, by its place in the list.
 pub(super) type Result = (usize, std::result::Result<Found, Error>);
 
 /// Harnesses at work. They end with this value.

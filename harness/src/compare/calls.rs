@@ -1,4 +1,4 @@
-//! What both ask of RDMA, and what becomes of it: records of a run of each, side by side.
+//! The calls of both, and what becomes of them: records of a run of each, side by side.
 //!
 //! `soft-hca show --stable` has all but the order in which a program posts receives among its sends.
 
@@ -112,7 +112,7 @@ pub fn compare(
     Ok(result(verdict, differences))
 }
 
-/// What one maker's programs do, and how they end; or why there is nothing.
+/// The calls of one maker's programs, and how they end; or why there is nothing.
 fn done(
     stage: &Stage,
     example: &Example,
@@ -176,14 +176,14 @@ fn has_chance(example: &str) -> bool {
     example == "read-write" || example.starts_with("blast-sr-2")
 }
 
-/// What of a record's stable text is the same in every run of an example. The server of a blast acknowledges one
+/// The part of a record's stable text that is the same in every run of an example. The server of a blast acknowledges one
 /// message or several at a time, by 8 bytes, and whether its last acknowledgement comes before its client has left is
 /// chance. The server of `read-write` answers in the thread for completions, or in the other one if the client's
 /// message came before `RDMA_CM_EVENT_ESTABLISHED`; what becomes of the answer is the same.
 pub fn without_chance(example: &str, text: &str) -> String {
     let mut is_left_out = false;
     let keeps = |line: &&str| {
-        // What belongs to the line before is further to the right.
+        // Lines that belong to the one before are further to the right.
         if has_chance(example) && !line.starts_with("      ") {
             is_left_out = match example {
                 "read-write" => line.trim_start().starts_with("ibv_post_send(qp=qp2,"),

@@ -42,7 +42,7 @@ const RUNS_ON_FOR: Duration = Duration::from_millis(300);
 /// How long a pair may take that does not come to where it is expected.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// What fails, and the endings in which ours differ from the C by design.
+/// Faults, and the endings in which ours differ from the C by design.
 #[derive(Debug)]
 pub struct Failing {
     /// The folder with what fails.
@@ -73,7 +73,7 @@ impl Listed {
 /// How server and client have ended.
 type Endings = [Option<Ending>; 2];
 
-/// What goes wrong in a run.
+/// A mistake that a run is given.
 struct Fault {
     /// As the lists of known differences have it: a call, or `completion`.
     name: String,
@@ -82,12 +82,12 @@ struct Fault {
     /// soft-hca's specification.
     spec: String,
     flags: Vec<OsString>,
-    /// What is expected of both, where somebody has written that down.
+    /// The endings that are expected of both, where somebody has written them down.
     row: Option<Row>,
 }
 
 impl Fault {
-    /// What goes wrong on a side of an example, one after the other.
+    /// The faults of a side of an example, one after the other.
     fn all(example: &Example, side: Side, rows: &[Row]) -> Vec<Fault> {
         let flags = example.tour_flags().split_whitespace().map(OsString::from);
         let flags: Vec<_> = flags.collect();
@@ -236,7 +236,7 @@ fn ends(
     let watch = fault.row.as_ref().map(|row| Watch { side, row });
     let played = stage.play(plan, false, &mut Quick(watch))?;
     let outcome = &played.outcome;
-    // What is said of a call that fails is not the same by design; of these it is.
+    // Complaints of a call that fails are not the same by design; those of these are.
     let complaints = |of| match &fault.row {
         Some(_) => 0,
         None => {

@@ -59,7 +59,7 @@ use crate::transcript::Side;
 pub enum Part {
     /// The same command lines with both.
     Diff,
-    /// What both ask of RDMA, as soft-hca records it.
+    /// The calls of both, as soft-hca records them.
     Calls,
     /// How both end when one call after the other fails, on soft-hca.
     Failing,
@@ -91,7 +91,7 @@ pub struct Compare {
     pub diff: Diff,
     /// Calls in which ours differ from the C by design.
     pub known_calls: Known,
-    /// What fails, and the endings in which ours differ from the C by design.
+    /// Faults, and the endings in which ours differ from the C by design.
     pub failing: Failing,
     /// How thoroughly to measure, and the user's flags.
     pub effort: Effort,

@@ -84,7 +84,7 @@ fn behaviour(text: &mut String, results: &Results) {
     }
 }
 
-/// What both ask of RDMA, and how they end when something goes wrong, where that was looked at.
+/// The calls of both, and how they end when something goes wrong, where that was looked at.
 fn done(text: &mut String, results: &Results) {
     let is_seen =
         |example: &&ExampleResult| !example.calls.is_empty() || !example.failing.is_empty();

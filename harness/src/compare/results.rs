@@ -15,7 +15,7 @@ pub struct ExampleResult {
     pub skipped: Option<String>,
     /// The command lines that both have run.
     pub cases: Vec<CaseResult>,
-    /// What both ask of RDMA.
+    /// The calls of both.
     pub calls: Vec<CaseResult>,
     /// How both end when calls of a side fail.
     pub failing: Vec<CaseResult>,

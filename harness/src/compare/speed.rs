@@ -48,7 +48,7 @@ impl std::fmt::Display for Waits {
     }
 }
 
-/// What one maker's programs take, in the middle of all runs.
+/// The cost of one maker's programs, in the middle of all runs.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Of one round trip, or of the whole run.

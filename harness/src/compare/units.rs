@@ -32,7 +32,7 @@ pub enum What<'a> {
     Case(&'a Case),
     /// The user's flags.
     Own(&'a [OsString]),
-    /// What both ask of RDMA.
+    /// The calls of both.
     Calls,
     /// How both end when a call of this side fails.
     Failing(Side),

@@ -359,24 +359,24 @@ pub(super) fn begins(process: &Process) {
 
 /// The calling thread is about to tell others something: what it has done so far happens before what a peer does from now on.
 pub(super) fn tells(process: &Process) {
-    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
-    if IS_INSIDE.get() {
-        return;
-    }
-    let mut queues = queues();
-    queues.take(thread, process);
-    queues.peers.tells(&thread);
+    with_peers(process, Peers::tells);
 }
 
 /// The calling thread has heard something of others: what peers have done so far happens before what it does from now on.
 pub(super) fn hears(process: &Process) {
+    with_peers(process, Peers::hears);
+}
+
+/// Tells ThreadSanitizer of what peers have done meanwhile, and then something else. Files that this library itself reads
+/// and writes tell nobody anything.
+fn with_peers(process: &Process, then: impl FnOnce(&Peers, &ThreadSanitizer)) {
     let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
     if IS_INSIDE.get() {
         return;
     }
     let mut queues = queues();
     queues.take(thread, process);
-    queues.peers.hears(&thread);
+    then(&queues.peers, &thread);
 }
 
 /// Memory is about to be registered.

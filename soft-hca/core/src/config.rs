@@ -302,9 +302,11 @@ pub fn explains() -> bool {
     variable(EXPLAIN).is_some_and(|value| value != "0")
 }
 
-/// Whether the program's polls may pass through the preloaded library.
+/// Whether the program's polls may pass through the preloaded library. Not where data are damaged when a completion is
+/// polled: there a poll may bring them when that is done.
 pub fn is_hooked() -> bool {
-    variable(HOOK).is_none_or(|value| value != "0")
+    let damages = || faults(Vec::new()).is_ok_and(|plan| plan.damages());
+    variable(HOOK).is_none_or(|value| value != "0") && !damages()
 }
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.

@@ -140,11 +140,6 @@ impl Injector {
         action
     }
 
-    /// Whether data are to be damaged.
-    pub fn damages(&self) -> bool {
-        self.completions.iter().any(|(fault, _)| fault.change == Change::Damaged)
-    }
-
     /// What of a completion is another than it was, if anything, and the specification that asks for it. Some bring
     /// data.
     pub fn completion(
@@ -270,7 +265,6 @@ mod tests {
     #[test]
     fn data_are_damaged_where_there_are_any() {
         let mut one = injector("completion:damaged,nth=2");
-        assert!(one.damages() && !injector("completion:bytes=7").damages());
         let mut polled = |brings_data| one.completion(17, false, brings_data);
         assert_eq!([true, false].map(&mut polled), [None, None]);
         let damaged = (Change::Damaged, "completion:damaged,nth=2".to_owned());

@@ -152,6 +152,11 @@ impl Plan {
         self.packets.is_empty()
     }
 
+    /// Whether data are damaged.
+    pub fn damages(&self) -> bool {
+        self.completions.iter().any(|fault| fault.change == Change::Damaged)
+    }
+
     /// With a seed in any case.
     pub fn seeded(mut self) -> Plan {
         self.seed.get_or_insert_with(|| RandomState::new().hash_one(()) >> 32);

@@ -18,6 +18,12 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
+fn a_plan_knows_whether_data_are_damaged() {
+    assert!(plan("completion:damaged,nth=2").damages());
+    assert!(!plan("completion:bytes=7").damages());
+}
+
+#[test]
 fn plans_read_as_they_were_written() {
     for text in [
         "",

@@ -63,7 +63,7 @@ fn faults() -> &'static Faults {
         Faults {
             is_about: (0..Verb::ALL.len()).map(|verb| injector.is_about(verb)).collect(),
             is_about_completions: injector.is_about_completions(),
-            damages: injector.damages(),
+            damages: plan.damages(),
             buffers: Mutex::default(),
             listed: injector
                 .lists()

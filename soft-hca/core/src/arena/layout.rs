@@ -110,6 +110,8 @@ entry! {
         /// 1: the system does not let others reach its memory, or it theirs. It then has a helper of
         /// its own, which copies what is asked for; for all other processes the daemon's does.
         pub closed: AtomicU32,
+        /// Not 0: the process wants to know of peers' operations at its memory ([`Arena::operations`]).
+        pub wants_operations: AtomicU32,
         /// Taken to execute an atomic operation on its memory.
         pub atomics: Lock,
         /// A futex that the helper sleeps on; changes with every request.

@@ -58,23 +58,14 @@ struct Slot {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Operations {
-    /// Not 0: the process wants them.
-    is_wanted: AtomicU32,
-    padding: AtomicU32,
     count: AtomicU64,
     slots: [Slot; OPERATIONS],
 }
 
 impl Operations {
-    /// A process says whether it wants them. Returns their number so far.
-    pub fn want(&self, is_wanted: bool) -> u64 {
-        self.is_wanted.store(is_wanted.into(), Release);
+    /// Their number so far.
+    pub fn count(&self) -> u64 {
         self.count.load(Acquire)
-    }
-
-    /// Whether the process wants them.
-    pub fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Acquire) != 0
     }
 
     /// An operation was executed.
@@ -133,12 +124,7 @@ mod tests {
     use super::*;
 
     fn none() -> Operations {
-        Operations {
-            is_wanted: AtomicU32::new(0),
-            padding: AtomicU32::new(0),
-            count: AtomicU64::new(0),
-            slots: std::array::from_fn(|_| Slot::default()),
-        }
+        Operations { count: AtomicU64::new(0), slots: std::array::from_fn(|_| Slot::default()) }
     }
 
     fn operation(number: u64) -> Operation {
@@ -150,9 +136,7 @@ mod tests {
     #[test]
     fn they_are_taken_in_their_order_and_the_oldest_are_missed() {
         let operations = none();
-        assert!(!operations.is_wanted());
-        let mut taken = operations.want(true);
-        assert!(operations.is_wanted());
+        let mut taken = operations.count();
         assert_eq!(operations.next(&mut taken), None);
         (1..=3).for_each(|number| operations.add(&operation(number)));
         let all: Vec<u64> =

@@ -253,6 +253,11 @@ fn finish(
     let sizes =
         messages.iter().map(|message| (message.done.opcode, message.done.length, message.is_lost));
     requester.count(responder.as_ref(), sizes);
+    if actor.is_traced() {
+        for (index, message) in (requester.head()..).zip(messages) {
+            requester.tell_target(actor, index, message.done.length);
+        }
+    }
     if let Some(mut responder) = responder {
         let received = messages.iter().filter_map(|message| message.received.as_ref());
         incoming::complete_received(actor, &mut responder, received, deferred);

@@ -347,10 +347,19 @@ impl<'a> Requester<'a> {
                 has_waited: u32::from(self.qp.wait.load(Acquire) != 0),
             };
             env.trace(self.owner.proc as u32, &event.into(), &cause::encode(cause));
-            if ended == status::SUCCESS {
-                traced::tell_target(actor, self.qp, self.owner.proc, &wqe, &event);
+            let is_atomic =
+                matches!(wqe.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
+            if ended == status::SUCCESS && is_atomic {
+                self.tell_target(actor, index, length);
             }
         });
+    }
+
+    /// [Tells](traced::tell_target) the target's process of the request at an index.
+    #[cold]
+    pub(super) fn tell_target(&self, actor: &Actor<'_>, index: u32, length: u32) {
+        let about = (self.qpn, length);
+        traced::tell_target(actor, self.qp, self.owner.proc, &self.wqe(index), about);
     }
 
     /// Completes the oldest requests in flight, whose answers have come.

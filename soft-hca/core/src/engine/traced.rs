@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::{Arena, Operation, OperationKind, Qp};
+use crate::arena::{Arena, Operation, OperationKind, Proc, Qp};
 use crate::engine::actor::Actor;
 use crate::engine::asynchronous::{Async, Subject};
 use crate::engine::env::Env;
 use crate::engine::proc::DAEMON;
 use crate::engine::route::local_peer;
-use crate::trace::event::{Executed, Packet, Raised};
+use crate::trace::event::{Packet, Raised};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::opcode;
 
@@ -34,13 +34,14 @@ fn trace(arena: &Arena, env: &dyn Env, packet: Packet) {
     env.trace(proc, &packet.into(), &[]);
 }
 
-/// Tells the target's process of an RDMA or atomic operation that was executed at its memory, if it wants to know.
+/// Tells the target's process of an RDMA or atomic operation that was executed at its memory, if it wants to know: before
+/// any completion says so.
 pub(super) fn tell_target(
     actor: &Actor<'_>,
     qp: &Qp,
     by: usize,
     wqe: &SendWqe<'_>,
-    executed: &Executed,
+    (qpn, length): (u32, u32),
 ) {
     if !actor.arena.is_watched() {
         return;
@@ -57,11 +58,13 @@ pub(super) fn tell_target(
     };
     let Some(peer) = local_peer(actor.arena, qp) else { return };
     let target = peer.proc.load(Acquire) as usize;
-    let operations = actor.arena.operations.get(target);
-    let Some(operations) = operations.filter(|operations| operations.is_wanted()) else { return };
+    let wants = |proc: &Proc| proc.wants_operations.load(Acquire) != 0;
+    if !actor.arena.procs.get(target).is_some_and(wants) {
+        return;
+    }
     let pid = actor.arena.procs.get(by).map_or(0, |proc| proc.pid.load(Acquire));
-    let Executed { wr_id, qpn, length, .. } = *executed;
-    operations.add(&Operation { kind, address, length, qpn, wr_id, pid });
+    let wr_id = wqe.wr_id;
+    actor.arena.operations[target].add(&Operation { kind, address, length, qpn, wr_id, pid });
 }
 
 /// Traces an asynchronous event that is about to be raised.

@@ -175,8 +175,6 @@ fn join(
         None => (copier, None),
         Some(refusal) => close_memory(&arena, index, &refusal),
     };
-    // Its predecessor's wish is not its own.
-    arena.operations[index].want(false);
     let joined: &Process = Box::leak(Box::new(Process {
         identity: Identity::new(),
         index,

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{MutexGuard, OnceLock};
 
 use soft_hca_core::config;
@@ -349,10 +349,10 @@ fn forget_receives(queues: &mut Queues, queue: ReceiveQueue) {
 
 /// The process is about to create its first queues: from now on it wants to know what peers do at its memory.
 pub(super) fn begins(process: &Process) {
-    let operations = process.arena.operations.get(process.index);
-    let Some(operations) = operations.filter(|operations| !operations.is_wanted()) else { return };
-    if let Some(thread) = sanitizers().and_then(|own| own.thread) {
-        queues().peers.begin(thread, operations.want(true));
+    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
+    let wants = &process.arena.procs[process.index].wants_operations;
+    if wants.swap(1, AcqRel) == 0 {
+        queues().peers.begin(thread, process.arena.operations[process.index].count());
         process.arena.watch();
     }
 }

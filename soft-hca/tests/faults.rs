@@ -102,7 +102,7 @@ fn data_are_damaged() {
     let port = tcp::free_port();
     // The server looks at what it has received last.
     let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100 -p {port} -c");
-    let fault = "completion:damaged,dir=receive";
+    let fault = "completion:damaged,dir=receive,nth=100";
     let mut server = place.start_in(&line, |command| command.env("SOFT_HCA_FAULT", fault));
     server.wait_until(|| tcp::listens(port));
     place.start(&format!("{line} {LOCALHOST}")).succeed();

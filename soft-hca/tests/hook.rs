@@ -5,7 +5,7 @@ use std::process::Command;
 
 use programs::brought_along::{copy_rdma_core, renamed_library};
 use programs::place::Place;
-use programs::{compile, installed, tcp, the_processors};
+use programs::{LOCALHOST, compile, installed, tcp, the_processors};
 use soft_hca_core::config;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
@@ -229,4 +229,26 @@ fn the_listing_says_whose_polls_are_not_hooked() {
         assert_eq!(says, hook == "0", "{}", place.listing());
         place.end(server);
     }
+}
+
+/// Small messages go between a program whose polls pass through the library and one whose polls do not.
+#[test]
+fn one_of_two_is_hooked() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("hook-one-of-two");
+    for [server, client] in [["0", "1"], ["1", "0"]] {
+        let port = tcp::free_port();
+        // -c has every byte of the messages compared.
+        let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100 -c -p {port}");
+        let hooked = |line: &str, hook: &str| {
+            place.start_in(line, |command| command.env("SOFT_HCA_HOOK", hook))
+        };
+        let mut server = hooked(&line, server);
+        server.wait_until(|| tcp::listens(port));
+        hooked(&format!("{line} {LOCALHOST}"), client).succeed();
+        server.succeed();
+    }
+    place.assert_gone();
 }

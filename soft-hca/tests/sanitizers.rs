@@ -136,7 +136,7 @@ fn races(
     place.assert_gone();
     let runs = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [by @ ("T" | "A"), name, kind @ ("racy" | "right"), status] = words[..] else {
+        let [by @ ("T" | "A" | "M"), name, kind @ ("racy" | "right"), status] = words[..] else {
             return None;
         };
         let (by, name) = (by.chars().next()?, name.to_string());
@@ -179,7 +179,11 @@ fn races_with_peers_are_found() {
         };
         let row = PAGE.lines().find(|line| line.starts_with("| all, at the target | ")).unwrap();
         let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").skip(1).collect();
-        assert_eq!(cells[..2], [(runs.len() / 2).to_string(), cell(&runs)], "{compiler}\n{text}");
+        let count = (runs.len() / 2).to_string();
+        let (may_be_missed, runs): (Vec<_>, Vec<_>) =
+            runs.into_iter().partition(|run| run.by == 'M');
+        assert!(may_be_missed.iter().all(|run| run.is_racy || run.status == 0), "{text}");
+        assert_eq!(cells[..2], [count, cell(&runs)], "{compiler}\n{text}");
         for Run { name, is_racy, status, .. } in runs {
             let expected = if is_racy { RACE } else { 0 };
             assert_eq!(status, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
@@ -222,17 +226,15 @@ fn memory_that_is_gone_is_found() {
     }
 }
 
-/// Of what is found above, ThreadSanitizer finds by itself what the program's own threads and calls of free(3) do.
+/// Without soft-hca's help none is: no access of the device's is the program's own.
 #[test]
-fn few_races_are_found_without_help() {
+fn no_races_are_found_without_help() {
     let Some((text, runs)) = races(RACES, "gcc", "-fsanitize=thread", ["SOFT_HCA_HOOK", "0"])
     else {
         return;
     };
-    let found: Vec<&str> =
-        runs.iter().filter(|run| run.status == RACE).map(|run| &run.name[..]).collect();
-    assert!(found.len() <= 6 && runs.iter().all(|run| run.status != RACE || run.is_racy), "{text}");
-    assert!(!found.contains(&"send-store"), "{text}");
+    assert_eq!(page()[4], cell(&runs), "{text}");
+    assert_eq!(cell(&runs), "0 / 0", "{text}");
 }
 
 /// Without a sanitizer all succeeds.

@@ -179,7 +179,7 @@ impl Compare {
                 let mut workers = Workers::start(count, arguments)?;
                 let (sender, found) = mpsc::channel();
                 thread::scope(|scope| {
-                    // What is measured has the machine for itself.
+                    // Programs that are measured have the machine for themselves.
                     let (alone, beside): (Vec<_>, Vec<_>) =
                         order(&units).partition(|&place| units[place].what.is_alone());
                     scope.spawn(move || {
@@ -239,13 +239,13 @@ fn order(units: &[Unit<'_>]) -> impl Iterator<Item = usize> {
     (0..units.len()).filter(alone(false)).chain((0..units.len()).filter(alone(true)))
 }
 
-/// What was found, told in the order of the examples, whichever is found first.
+/// Findings, told in the order of the examples, whichever comes first.
 struct Told<'a> {
     progress: &'a Progress,
     units: &'a [Unit<'a>],
     /// Places of the units that are not told yet, the next one first.
     left: VecDeque<usize>,
-    /// What was found before its turn.
+    /// Findings that came before their turn.
     early: BTreeMap<usize, Found>,
     results: Vec<ExampleResult>,
     /// Headings of the others, which are told when it is their turn.

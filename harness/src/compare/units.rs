@@ -1,5 +1,5 @@
-//! What is looked at by itself: a command line, all calls of a side that fail, the pairings. Each is a unit, which a
-//! harness in a fabric of its own may run beside others.
+//! Units of a comparison: a command line, all calls of a side that fail, the pairings. A harness in a fabric of its own
+//! may run each of them beside others.
 
 use std::ffi::OsString;
 
@@ -21,11 +21,11 @@ use crate::transcript::Side;
 pub struct Unit<'a> {
     /// The example.
     pub example: &'static Example,
-    /// What of it.
+    /// The part of it.
     pub what: What<'a>,
 }
 
-/// What there is to look at.
+/// The kinds of units.
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     /// A recorded command line.
@@ -42,13 +42,13 @@ pub enum What<'a> {
     Speed,
 }
 
-/// What was found.
+/// The findings of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
     /// Of a command line.
     Case(CaseResult),
-    /// Of what both ask of RDMA.
+    /// Of the calls of both.
     Calls(CaseResult),
     /// Of calls that fail.
     Failing(CaseResult),
@@ -95,7 +95,7 @@ impl Compare {
         if self.parts.contains(&Part::Calls) {
             whats.push(What::Calls);
         }
-        // What fails with other flags nobody has written down.
+        // Endings with other flags are written down nowhere.
         if self.parts.contains(&Part::Failing) && flags.is_none() {
             whats.extend(data::sides(example).iter().copied().map(What::Failing));
         }

@@ -25,7 +25,7 @@ pub(crate) struct Wc {
     dlid_path_bits: u8,
 }
 
-/// What `struct ibv_send_wr` and `struct ibv_recv_wr` begin with.
+/// The beginning of `struct ibv_send_wr` and `struct ibv_recv_wr`.
 #[repr(C)]
 pub(crate) struct Wr {
     pub wr_id: u64,

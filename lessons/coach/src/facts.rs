@@ -14,6 +14,7 @@ use soft_hca_record::entry::{
 use soft_hca_record::requests::{Request, requests};
 use soft_hca_record::value::{Name, Value};
 use soft_hca_record::{Header, Reader};
+use soft_hca_verbs::cause::{Cause, Lost};
 use soft_hca_verbs::{AccessFlags, SendFlags, WcStatus};
 
 use crate::error::Error;
@@ -89,6 +90,16 @@ impl Run {
     /// Was somebody stopped who did not end in time?
     pub fn is_stopped(&self) -> bool {
         [self.student_end, self.peer_end].contains(&Some(Ending::TimedOut))
+    }
+
+    /// Was a datagram lost because `--strict` loses some?
+    pub fn loses_on_purpose(&self) -> bool {
+        self.entries.iter().any(|entry| match &entry.what {
+            What::Executed(Executed { reason, .. }) => {
+                matches!(reason, Some(Cause::NotTaken { why: Lost::OnPurpose }))
+            }
+            _ => false,
+        })
     }
 
     /// The end of a process, by its index.

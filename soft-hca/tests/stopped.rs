@@ -6,8 +6,11 @@
 //! differently. See `stock.rs` about programs that are not installed.
 
 use std::collections::BTreeMap;
+use std::hint;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use programs::arena::{Arena, Kind};
 use programs::bystanders::{Bystanders, among_bystanders, can_stand_by};
@@ -20,6 +23,9 @@ use programs::{LOCALHOST, installed, is_long, signal, tcp};
 
 /// Pairs that may end before one is stopped while it has a lock.
 const PAIRS_FOR_A_LOCK: u32 = 100;
+
+/// A pair of programs that takes longer waits for something that is not its own.
+const HELD_UP: Duration = Duration::from_secs(2);
 
 /// How long programs are stopped at least, in milliseconds.
 fn while_stopped(random: &mut Random) -> Duration {
@@ -196,5 +202,87 @@ fn nobody_waits_for_who_is_stopped_with_a_lock() {
         }
     });
     println!("{rounds} stops; locks that were held: {hits:?}");
+    place.end(keeper);
+}
+
+/// Keeps all processors busy, with two threads for each, while something is done.
+fn beside_busy_loops<T>(act: impl FnOnce() -> T) -> T {
+    /// Ends the loops, also when the test fails.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _over = Over(&is_over);
+        for _ in 0..2 * thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        act()
+    })
+}
+
+/// A client is stopped amid large RDMA writes, and its server is ended; another pair is started then. Returns how long
+/// that pair takes.
+///
+/// Its programs sleep until there is an event. Two that poll need both processors at the same time, which busy loops
+/// keep from them for seconds, whether a program is stopped or not.
+fn a_pair_beside_a_stopped_client(
+    place: &Place,
+    random: &mut Random,
+    end: fn(&mut Program),
+) -> Duration {
+    let port = tcp::free_port();
+    let line = format!("ib_write_bw -x 1 -F -D 60 -s 8388608 -p {port}");
+    let mut server = place.start(&line);
+    server.wait_until(|| tcp::listens(port));
+    let mut client = place.start(&format!("{line} {LOCALHOST}"));
+    let arena = Arena::of(place);
+    let pid = client.pid();
+    client.wait_until(|| arena.find_process(pid).is_some());
+    thread::sleep(Duration::from_micros(random.below(1_000_000)));
+    signal::stop(&client);
+    end(&mut server);
+    let port = tcp::free_port();
+    let line = format!("ibv_rc_pingpong -e -g 1 -p {port}");
+    let mut server = place.start(&line);
+    server.wait_until(|| tcp::listens(port));
+    let began = Instant::now();
+    place.start(&format!("{line} {LOCALHOST}")).succeed();
+    let time = began.elapsed();
+    server.succeed();
+    signal::go_on(&client);
+    time
+}
+
+#[test]
+fn another_pair_is_not_held_up_beside_a_stopped_client() {
+    if !installed(&["ib_write_bw", "ibv_rc_pingpong"]) {
+        return;
+    }
+    let place = Place::new("stopped-beside");
+    let keeper = place.keep();
+    let mut random = Random::new(10);
+    let mut times = |rounds: u32| -> Vec<Duration> {
+        let ends: [fn(&mut Program); 2] = [|server| signal::interrupt(server), Program::kill];
+        let ends = ends.into_iter().cycle().take(rounds as usize);
+        ends.map(|end| a_pair_beside_a_stopped_client(&place, &mut random, end)).collect()
+    };
+    // Without busy loops it is enough that the pairs end.
+    let mut times = if is_long() { beside_busy_loops(|| times(400)) } else { times(2) };
+    times.sort();
+    let longest = times.last().unwrap();
+    let held_up = times.iter().filter(|time| **time > HELD_UP).count();
+    println!(
+        "{held_up} of {} pairs took longer than {HELD_UP:?}, the longest {longest:?}",
+        times.len()
+    );
+    assert!(!is_long() || held_up == 0);
     place.end(keeper);
 }

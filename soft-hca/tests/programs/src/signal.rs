@@ -26,3 +26,9 @@ pub fn user(program: &Program) {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGUSR1) }, 0);
 }
+
+/// SIGINT, as by Ctrl-C.
+pub fn interrupt(program: &Program) {
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(program.pid() as libc::pid_t, libc::SIGINT) }, 0);
+}

@@ -16,14 +16,14 @@ use coach::language::{Language, compile_c};
 use coach::lesson::{LESSONS, Lesson, SOLUTION, START};
 use coach::play::Play;
 use coach::trial::tried;
-use coach::verdict::Verdict;
+use coach::verdict::{Verdict, Wrong};
 use coach::words::Tongue;
 
 /// So many pairs at a time: most of theirs is waiting.
 const AT_ONCE: usize = 4;
-/// Who is expected to end has all the time that a busy machine needs.
+/// A program that was stopped, although it should not, has all the time that a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// Who is expected to hang, or to be wrong, is waited for this long at most.
+/// A program is waited for this long at first: many are to hang, and the peer of one whose datagram `--strict` loses does.
 const HANG: Duration = Duration::from_secs(5);
 /// The seeds of strict runs: the first is for all programs, the others for wrong ones that pass by
 /// luck.
@@ -89,10 +89,10 @@ fn in_rust(name: &str) -> Vec<String> {
     vec![bin_dir().join("learn-programs").display().to_string(), name.to_owned()]
 }
 
-/// What an attempt comes to: whether somebody was stopped, and what is wrong.
+/// What an attempt comes to: whether a program was stopped, and what is wrong.
 type Attempt = (bool, Result<(), String>);
 
-/// Attempts what may hang. Where the machine is busy, who was stopped may just have been slow: then once more, with
+/// Attempts a run. Where the machine is busy, a program that was stopped may just have been slow: then once more, with
 /// all the time that this needs.
 fn with_patience(attempt: impl Fn(Duration) -> Result<Attempt, String>) -> Result<(), String> {
     match attempt(HANG)? {
@@ -126,7 +126,7 @@ fn check(case: &Case, dir: &Path) -> Result<(), String> {
         };
         Ok((run.is_stopped(), result))
     };
-    if says.is_none() { attempt(PATIENCE)?.1 } else { with_patience(attempt) }
+    with_patience(attempt)
 }
 
 /// What is wrong with a lesson's programs in C: of the one to begin with the coach has to say the same as of that in
@@ -152,13 +152,14 @@ fn check_c(lesson: &'static Lesson, dir: &Path) -> Result<(), String> {
         let problem = || format!("{name}: of C the coach says {said:?}, of Rust {wanted:?}");
         Ok((in_rust.is_stopped() || in_c.is_stopped(), is_same.then_some(()).ok_or_else(problem)))
     })?;
-    match in_c(SOLUTION, PATIENCE)? {
-        (_, Ok(())) => Ok(()),
-        (run, Err(wrong)) => {
+    with_patience(|limit| {
+        let (run, said) = in_c(SOLUTION, limit)?;
+        let problem = |wrong: Wrong| {
             let lines = wrong.lines(&run).join("\n");
-            Err(format!("{}/solution.c: the coach says {wrong:?}\n{lines}", lesson.folder))
-        }
-    }
+            format!("{}/solution.c: the coach says {wrong:?}\n{lines}", lesson.folder)
+        };
+        Ok((run.is_stopped(), said.map_err(problem)))
+    })
 }
 
 /// A sentence without what is different in each run.

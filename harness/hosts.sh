@@ -112,7 +112,8 @@ connect() {
 # Copies the folder of the programs to a host and looks whether they can run there.
 copy() {
     local side=$1 said missing problems
-    tar -C "$work/stage" -czf - . | on "$side" 'tar -xzf -' ||
+    # Harder compression takes longer than it saves, except on slow networks.
+    tar -C "$work/stage" -cf - . | gzip -1 | on "$side" 'tar -xzf -' ||
         die "cannot copy the programs to ${host[$side]}:${folder[$side]}"
     # What ldd does. A library cannot be started.
     # shellcheck disable=SC2016 # on the host

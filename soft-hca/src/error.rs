@@ -13,6 +13,24 @@ pub enum Error {
     /// A name or a folder will not do.
     #[error(transparent)]
     Config(#[from] config::Error),
+    /// An adapter whose numbers for failures are not known.
+    #[error("no numbers of {name} are known; there are those of {known}")]
+    NoVendorErrors {
+        /// As it was given.
+        name: String,
+        /// The profiles that have some.
+        known: String,
+    },
+    /// A number that is not among an adapter's.
+    #[error("no source tells what vendor_err {number} of {profile} means; known are {known}")]
+    UnknownVendorError {
+        /// As it was given.
+        number: String,
+        /// The adapter.
+        profile: String,
+        /// Its numbers.
+        known: String,
+    },
     /// The system refuses something.
     #[error("cannot {what}: {source}")]
     System {

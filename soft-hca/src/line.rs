@@ -47,7 +47,7 @@ const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] [--references JSON] | --perfetto OUT] FILE";
-const EXPLAIN_USAGE: &str = "soft-hca explain FILE";
+const EXPLAIN_USAGE: &str = "soft-hca explain (FILE | --vendor-err PROFILE NUMBER)";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--like PROFILE] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
 const DOCTOR_USAGE: &str =
@@ -86,11 +86,16 @@ pub enum Subcommands {
     /// For each call that was refused and each work request that has failed: which check, on
     /// which side, with the values that were compared; what waits still; and of each thread that
     /// was blocked when its process was killed, what it has waited for and why that did not come.
+    ///
+    /// With --vendor-err: what a number in a log means.
     #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
     Explain {
         /// The record
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: PathBuf,
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "vendor_err")]
+        file: Option<PathBuf>,
+        /// The vendor_err of a completion of an adapter, as measured: its status, and what has happened
+        #[arg(long, num_args = 2, value_names = ["PROFILE", "NUMBER"], conflicts_with = "file")]
+        vendor_err: Option<Vec<String>>,
     },
     /// Say what a program got away with: mistakes that fail on another adapter, or another day
     ///
@@ -259,7 +264,7 @@ pub struct DeviceArgs {
     pub strict: Option<Option<u64>>,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
-    /// What is not known of it is as ever. Of limits and refusals only: no timing, no firmware. It is
+    /// What is not known of it is as ever. No timing, no firmware. Failed completions have its vendor_err, if that was measured. It is
     /// the fabric's devices that have them, so the fabric's first program decides; `like=PROFILE` in
     /// --device is for one of several.
     #[arg(

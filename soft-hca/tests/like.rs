@@ -211,3 +211,62 @@ fn a_profile_that_there_is_not() {
     }
     place.assert_gone();
 }
+
+/// The failures of `vendor_err.c` that adapters were measured with: status and number.
+const FAILURES: [(&str, &str, u32); 8] = [
+    ("local-bounds", "local protection error", 0x53),
+    ("local-key", "local protection error", 0x52),
+    ("local-access", "local protection error", 0x33),
+    ("posted-in-error", "Work Request Flushed Error", 0xf5),
+    ("remote-request", "remote invalid request error", 0x8a),
+    ("remote-access", "remote access error", 0x88),
+    ("rnr-retries", "RNR retry counter exceeded", 0x87),
+    ("retries", "transport retry counter exceeded", 0x81),
+];
+
+/// Completions have the adapter's `vendor_err`, and those of other devices none. `soft-hca explain --vendor-err` knows each.
+#[test]
+fn completions_have_the_adapters_vendor_err() {
+    let place = Place::new("like-vendor");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/like/vendor_err.c");
+    let Some(program) = compile(&place, source, &["ibverbs"]) else { return };
+    let run = |like: &[&str]| {
+        let fabric = place.unique("fabric");
+        let mut command = place.command(&["run", "--fabric", &fabric]);
+        let command = command.args(like).args(["--", &program]);
+        let output = command.args(FAILURES.map(|(case, ..)| case)).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout)
+    };
+    let lines = |is_known: bool| {
+        let number = |number: u32| if is_known { format!("{number:#04x}") } else { "0000".into() };
+        let line =
+            |(case, status, vendor)| format!("{case}: {status}, vendor_err {}\n", number(vendor));
+        FAILURES.map(line).concat()
+    };
+    assert_eq!(run(&["--like", "mlx5"]), lines(true));
+    assert_eq!(run(&[]), lines(false));
+    for (_, _, number) in FAILURES {
+        let number = number.to_string();
+        let output = place.command(&["explain", "--vendor-err", "mlx5", &number]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_has(&text(&output.stdout), &["of mlx5", "IBV_WC_", "source: "]);
+    }
+    let unknown = place.command(&["explain", "--vendor-err", "mlx5", "0x99"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    assert_has(&text(&unknown.stderr), &["0x99", "known are 0x53"]);
+    place.assert_gone();
+}
+
+/// A message may have a GiB, as the port says, and not a word more.
+#[test]
+fn messages_are_no_longer_than_the_adapters() {
+    let place = Place::new("like-long");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/like/vendor_err.c");
+    let Some(program) = compile(&place, source, &["ibverbs"]) else { return };
+    let fabric = place.unique("fabric");
+    let mut command = place.command(&["run", "--fabric", &fabric, "--like", "mlx5", "--"]);
+    let output = command.args([&program, "too-long"]).output().unwrap();
+    assert_has(&text(&output.stdout), &["too-long: local length error"]);
+    place.assert_gone();
+}

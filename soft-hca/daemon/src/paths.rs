@@ -154,6 +154,7 @@ impl Fabric {
         if let Ok(port) = device.port(path.port_num) {
             qp.packet_octets.store(packet_octets(port, &path.dest), Release);
             qp.max_message.store(port.max_message, Release);
+            qp.vendor_errors.store(device.vendor_errors.0, Release);
         }
     }
 

@@ -27,6 +27,7 @@
 //! | `object` | kinds of objects | |
 //! | `error_number` | error numbers of refused calls | `errno.h` |
 //! | [`cause`] | why work requests wait or fail | |
+//! | `failure` | failures that adapters tell apart by a number of their own | |
 //! | `refusal` | why calls are refused | |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -38,6 +39,7 @@ pub mod cause;
 mod completion;
 mod error_number;
 mod event;
+mod failure;
 mod limit;
 mod memory;
 mod object;
@@ -50,6 +52,7 @@ pub use cause::Cause;
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};
+pub use failure::{Failure, VendorErrors};
 pub use limit::DeviceLimit;
 pub use memory::{AccessFlags, MwType, OdpCaps};
 pub use object::ObjectKind;

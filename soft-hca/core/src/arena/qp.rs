@@ -110,6 +110,8 @@ entry! {
         pub packet_octets: AtomicU32,
         /// Bytes that one message may have (`max_msg_sz` of its port).
         pub max_message: AtomicU32,
+        /// The adapter's numbers for failures, [`VendorErrors`](soft_hca_verbs::VendorErrors).
+        pub vendor_errors: AtomicU64,
         /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
         pub timeout: AtomicU32,
         /// Retries after a timeout.

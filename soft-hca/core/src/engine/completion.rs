@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use soft_hca_verbs::cause::Cause;
+use soft_hca_verbs::{Failure, VendorErrors, WcStatus};
 
 use crate::arena::Mapping;
 use crate::engine::actor::Actor;
@@ -24,15 +25,19 @@ pub(super) fn prefetch(arena: &Mapping, cq: u32) {
     }
 }
 
-/// Adds the completion of a request that has failed or is flushed.
+/// Adds the completion of a request of a queue pair that has failed or is flushed. `was_in_error`: it was posted in the
+/// error state.
 pub(super) fn complete_failed(
     actor: &Actor<'_>,
     index: u32,
-    cqe: &Cqe,
+    (cqe, was_in_error): (&Cqe, bool),
     cause: Option<&Cause>,
     deferred: &mut Deferred,
 ) {
-    complete_all(actor, index, [(*cqe, false)], cause, None, deferred);
+    let failure = Failure::of(WcStatus(cqe.status), cause, was_in_error);
+    let errors = actor.arena.qp(cqe.qp_num).map_or(0, |qp| qp.vendor_errors.load(Acquire));
+    let vendor_err = failure.map_or(0, |failure| VendorErrors(errors).get(failure)).into();
+    complete_all(actor, index, [(Cqe { vendor_err, ..*cqe }, false)], cause, None, deferred);
 }
 
 /// Adds completions, with whether each is solicited, and the cause of all if they are errors.

@@ -77,8 +77,8 @@ impl Actor<'_> {
             }
             if qp.live.load(Acquire) == qpn {
                 flush::set_error(qp, qpn, |_| true, &mut deferred);
-                flush::send_ring(self, qp, qpn, &mut deferred);
-                flush::receive_ring(self, qp, qpn, &mut deferred);
+                flush::send_ring(self, qp, qpn, flush::Posted::Before, &mut deferred);
+                flush::receive_ring(self, qp, qpn, flush::Posted::Before, &mut deferred);
             }
         }
         effects::carry_out(self, &mut deferred);
@@ -93,7 +93,7 @@ impl Actor<'_> {
             return;
         }
         let mut deferred = Deferred::default();
-        flush::receives(self, qp, qpn, &mut deferred);
+        flush::receives(self, qp, qpn, flush::Posted::InError, &mut deferred);
         effects::carry_out(self, &mut deferred);
     }
 

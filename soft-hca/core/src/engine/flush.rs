@@ -16,6 +16,15 @@ use crate::trace::event::Seen;
 use crate::uapi::rxe::{Cqe, RecvWqe, SendWqe};
 use crate::uapi::verbs::{state, status};
 
+/// When a request was posted that is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Posted {
+    /// Before the queue pair failed.
+    Before,
+    /// In the error state.
+    InError,
+}
+
 /// Puts a queue pair into the error state if it is in one of which `from` says so. The daemon is
 /// notified, for it looks after what is posted there from now on. Its program is notified, once all locks
 /// are free, that it takes no more receives of a shared queue (IBTA 11.6.3.2, "last WQE reached"). Gives
@@ -60,7 +69,7 @@ pub(super) fn fail_overrun(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred)
     }
     if fails {
         deferred.failed_peers.push(qpn);
-        receives(actor, qp, qpn, deferred);
+        receives(actor, qp, qpn, Posted::Before, deferred);
     }
 }
 
@@ -73,7 +82,7 @@ pub(super) fn sends(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
         return;
     };
     if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
-        send_ring(actor, qp, qpn, deferred);
+        send_ring(actor, qp, qpn, Posted::Before, deferred);
     }
 }
 
@@ -90,7 +99,13 @@ pub(super) fn drop_refused(actor: &Actor<'_>, qp: &Qp, qpn: u32) -> bool {
 }
 
 /// Flushes all sends, also those in flight. The caller holds the `send_lock`.
-pub(super) fn send_ring(actor: &Actor<'_>, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+pub(super) fn send_ring(
+    actor: &Actor<'_>,
+    qp: &Qp,
+    qpn: u32,
+    when: Posted,
+    deferred: &mut Deferred,
+) {
     let Some(ring) = cursor::send_ring(actor.arena, qp) else { return };
     let cq = qp.send_cq.load(Acquire);
     if qp.sq_in_flight.load(Acquire) != 0 {
@@ -104,26 +119,38 @@ pub(super) fn send_ring(actor: &Actor<'_>, qp: &Qp, qpn: u32, deferred: &mut Def
     for i in 0..posted {
         let wqe = SendWqe::read(ring.slot(consumer.wrapping_add(i)));
         let _retiring = retire(&qp.sq_consumer, &ring, consumer.wrapping_add(i + 1));
-        complete(actor, cq, wqe.wr_id, qpn, deferred);
+        complete(actor, cq, (wqe.wr_id, when), qpn, deferred);
     }
 }
 
 /// Flushes the receive queue of a queue pair in the error state. The caller does not hold its
 /// `recv_lock`. If the daemon does not get it these receives go with those that are posted later.
-pub(super) fn receives(actor: &Actor<'_>, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+pub(super) fn receives(
+    actor: &Actor<'_>,
+    qp: &Qp,
+    qpn: u32,
+    when: Posted,
+    deferred: &mut Deferred,
+) {
     let Some(_guards) = lock_with_cq(actor, &qp.recv_lock, &qp.recv_cq) else { return };
     if qp.live.load(Acquire) == qpn && qp.state.load(Acquire) == state::ERR {
-        receive_ring(actor, qp, qpn, deferred);
+        receive_ring(actor, qp, qpn, when, deferred);
     }
 }
 
 /// Flushes all receives of the queue pair's own, and one that it has consumed from a shared
 /// queue. The caller holds the `recv_lock`.
-pub(super) fn receive_ring(actor: &Actor<'_>, qp: &Qp, qpn: u32, deferred: &mut Deferred) {
+pub(super) fn receive_ring(
+    actor: &Actor<'_>,
+    qp: &Qp,
+    qpn: u32,
+    when: Posted,
+    deferred: &mut Deferred,
+) {
     let cq = qp.recv_cq.load(Acquire);
     if qp.consumed.load(Acquire) != 0 {
         let wr_id = qp.consumed_wr_id.load(Acquire);
-        complete(actor, cq, wr_id, qpn, deferred);
+        complete(actor, cq, (wr_id, when), qpn, deferred);
         qp.consumed.store(0, Release);
     }
     if qp.srq.load(Acquire) != 0 {
@@ -138,13 +165,20 @@ pub(super) fn receive_ring(actor: &Actor<'_>, qp: &Qp, qpn: u32, deferred: &mut 
     for i in 0..ring.distance(consumer, ring.producer()) {
         let wqe = RecvWqe::read(ring.slot(consumer.wrapping_add(i)));
         let _retiring = retire(&qp.rq_consumer, &ring, consumer.wrapping_add(i + 1));
-        complete(actor, cq, wqe.wr_id, qpn, deferred);
+        complete(actor, cq, (wqe.wr_id, when), qpn, deferred);
     }
 }
 
-fn complete(actor: &Actor<'_>, cq: u32, wr_id: u64, qpn: u32, deferred: &mut Deferred) {
+fn complete(
+    actor: &Actor<'_>,
+    cq: u32,
+    (wr_id, when): (u64, Posted),
+    qpn: u32,
+    deferred: &mut Deferred,
+) {
     let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn);
-    completion::complete_failed(actor, cq, &cqe, Some(&Cause::Flushed), deferred);
+    let failed = (&cqe, when == Posted::InError);
+    completion::complete_failed(actor, cq, failed, Some(&Cause::Flushed), deferred);
 }
 
 /// Whether there is something for [`receives`].

@@ -9,7 +9,7 @@ use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{can_fail, set_error};
+use crate::engine::flush::{Posted, can_fail, set_error};
 use crate::engine::memory::{GATHER, Owner};
 use crate::engine::responder::Responder;
 use crate::engine::route::local_peer;
@@ -425,9 +425,9 @@ impl<'a> Requester<'a> {
         self.trace_executed(actor, index, (0, status), None, cause);
         let retiring = retire(&qp.sq_consumer, &self.ring, index.wrapping_add(1));
         let cqe = Cqe::error(wr_id, status, qpn);
-        completion::complete_failed(actor, self.send_cq, &cqe, cause, deferred);
+        completion::complete_failed(actor, self.send_cq, (&cqe, false), cause, deferred);
         drop(retiring);
-        flush::send_ring(actor, qp, qpn, deferred);
-        flush::receives(actor, qp, qpn, deferred);
+        flush::send_ring(actor, qp, qpn, Posted::Before, deferred);
+        flush::receives(actor, qp, qpn, Posted::Before, deferred);
     }
 }

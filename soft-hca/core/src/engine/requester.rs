@@ -126,7 +126,7 @@ fn begin_nothing(
             let Some(_cq) = lock_cq_ahead(actor, qp.send_cq.load(Acquire)) else {
                 return come_back(actor, qpn, deferred);
             };
-            flush::send_ring(actor, qp, qpn, deferred);
+            flush::send_ring(actor, qp, qpn, flush::Posted::InError, deferred);
         }
         _ => {}
     }

@@ -10,7 +10,7 @@ use crate::engine::asynchronous::Async;
 use crate::engine::check::CheckError;
 use crate::engine::cursor::{Retiring, has_receives, retire};
 use crate::engine::deferred::Deferred;
-use crate::engine::flush::{can_fail, set_error};
+use crate::engine::flush::{Posted, can_fail, set_error};
 use crate::engine::locking::lock_cq;
 use crate::engine::memory::{KeyedAccess, Owner};
 use crate::engine::receive::Receive;
@@ -359,7 +359,7 @@ impl<'a> Responder<'a> {
     ) {
         let cqe = Cqe::error(*wr_id, *status, self.owner.qpn);
         let cq = self.qp.recv_cq.load(Acquire);
-        completion::complete_failed(actor, cq, &cqe, cause.as_ref(), deferred);
+        completion::complete_failed(actor, cq, (&cqe, false), cause.as_ref(), deferred);
     }
 
     /// The queue pair fails by a request that the peer gets a status for, and that has consumed no
@@ -383,7 +383,7 @@ impl<'a> Responder<'a> {
             let _retiring = self.retire(1);
             self.complete_failed(actor, failed, deferred);
         }
-        flush::receive_ring(actor, self.qp, qpn, deferred);
+        flush::receive_ring(actor, self.qp, qpn, Posted::Before, deferred);
         deferred.failed_peers.push(qpn);
     }
 }

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `wanted` | which devices a fabric has |
 //! | `rxe`, `infiniband` | the kinds that there are: kernel Soft-RoCE's, and with ports that have LIDs |
-//! | [`like`] | the limits of adapters that people have, for `--like` |
+//! | [`like`] | what is known of adapters that people have, for `--like` |
 //! | `limits`, `provider`, `port`, `gid_table` | the parts of a device |
 //! | `mtu` | path MTUs of network interfaces |
 //! | `interfaces`, `route` | the machine's network, from which GIDs come |
@@ -34,6 +34,7 @@ mod wanted;
 use soft_hca_core::device_spec::PciAddress;
 use soft_hca_core::errno::Refusal;
 pub use soft_hca_core::errno::{Errno, Result};
+use soft_hca_verbs::VendorErrors;
 
 pub use gid_table::{GidEntry, GidTable, GidType, is_link_local};
 pub use guid::node_guid;
@@ -67,6 +68,8 @@ pub struct Device {
     pub pci: Option<PciAddress>,
     /// The adapter whose limits it has.
     pub like: Option<&'static str>,
+    /// That adapter's numbers for failures.
+    pub vendor_errors: VendorErrors,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,
 }

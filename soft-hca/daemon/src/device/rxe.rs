@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use soft_hca_core::arena;
 use soft_hca_core::uapi::rxe;
 use soft_hca_core::uapi::verbs::{PortState, capability};
+
 use soft_hca_roce::wire::bth::DEFAULT_PKEY;
+use soft_hca_verbs::VendorErrors;
 
 use super::guid::guid_of;
 use super::interfaces::{interfaces, mtu_of};
@@ -71,6 +73,7 @@ impl Device {
             numa_node: None,
             pci: None,
             like: None,
+            vendor_errors: VendorErrors::default(),
             ports,
         }
     }

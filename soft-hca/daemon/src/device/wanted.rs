@@ -51,8 +51,7 @@ pub fn devices(specs: &[DeviceSpec], node_guid: u64, link: &[IpAddr]) -> Vec<Dev
         };
         let mut device = Device { index, numa_node: spec.numa_node, pci: spec.pci, ..device };
         if let Some(profile) = spec.like.as_deref().and_then(like::profile) {
-            profile.limit(&mut device.limits);
-            device.like = Some(&profile.name);
+            profile.shape(&mut device);
         }
         device
     };

@@ -336,6 +336,8 @@ pub struct Cqe {
     pub status: u32,
     /// One of [`wc_opcode`](crate::uapi::verbs::wc_opcode); 0 with an error.
     pub opcode: u32,
+    /// The adapter's number for an error; 0 where it has none.
+    pub vendor_err: u32,
     /// Bytes of the message; 0 with an error.
     pub byte_len: u32,
     /// Immediate data, or the key that was invalidated.
@@ -368,7 +370,7 @@ impl Cqe {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         slot.set_u64(0, self.wr_id);
         slot.set_u64(8, pair(self.status, self.opcode));
-        slot.set_u64(16, pair(0, self.byte_len));
+        slot.set_u64(16, pair(self.vendor_err, self.byte_len));
         slot.set_u64(24, pair(self.imm, self.qp_num));
         slot.set_u64(32, pair(self.src_qp, self.wc_flags));
         let path = u64::from(self.slid) << 16 | u64::from(self.sl) << 32;
@@ -382,6 +384,7 @@ impl Cqe {
             wr_id: slot.u64(0),
             status: slot.u32(8),
             opcode: slot.u32(12),
+            vendor_err: slot.u32(16),
             byte_len: slot.u32(20),
             imm: slot.u32(24),
             qp_num: slot.u32(28),
@@ -479,6 +482,7 @@ mod tests {
             wr_id: 0x0102_0304_0506_0708,
             status: 1,
             opcode: 2,
+            vendor_err: 12,
             byte_len: 3,
             imm: 4,
             qp_num: 5,
@@ -496,6 +500,7 @@ mod tests {
             wr_id: 0x0102_0304_0506_0708,
             status: 1,
             opcode: 2,
+            vendor_err: 12,
             byte_len: 3,
             ex: 4,
             qp_num: 5,

@@ -1,14 +1,16 @@
-//! The limits of adapters that people have, for `--like`: data, each value with the place in a driver that it
-//! is from. A limit that no source tells is not in a profile, and the device has its own.
+//! The limits of adapters that people have, for `--like`, and the `vendor_err` of their failures: data, each value with
+//! the place in a driver, or the measurement, that it is from. A limit that no source tells is not in a profile, and
+//! the device has its own.
 //!
-//! Limits and refusals only; how long something takes, and what firmware does, is not imitated.
+//! How long something takes, and what else firmware does, is not imitated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use soft_hca_verbs::{Failure, VendorErrors};
 
-use super::Limits;
+use super::{Device, Limits};
 
 /// The profiles' files, by name.
 const FILES: [(&str, &str); 5] = [
@@ -29,17 +31,23 @@ pub struct Profile {
     pub adapter: String,
     /// Its limits.
     pub limits: BTreeMap<Limit, Known>,
+    /// Bytes that one message may have (`max_msg_sz` of a port).
+    #[serde(default)]
+    pub max_message: Option<Known>,
     /// What it does not have at all.
     pub refuses: Vec<Refusal>,
+    /// The `vendor_err` of completions.
+    #[serde(default)]
+    pub vendor_err: BTreeMap<Failure, Known>,
 }
 
 /// A limit's value, and where it is from.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// As `struct ib_device_attr` has it.
+    /// As `struct ib_device_attr`, `struct ib_port_attr` or `struct ib_wc` has it.
     pub value: u64,
-    /// Release or commit, file and symbol.
+    /// Release or commit, file and symbol; or who has measured it, and where that is written.
     pub source: String,
 }
 
@@ -117,8 +125,28 @@ impl Profile {
         self.refuses.iter().all(|refusal| refusal.what != Refused::Atomic)
     }
 
+    /// The `vendor_err` of its completions.
+    pub fn vendor_errors(&self) -> VendorErrors {
+        let mut errors = VendorErrors::default();
+        for (failure, known) in &self.vendor_err {
+            errors.set(*failure, known.value.try_into().expect("numbers fit, as their test shows"));
+        }
+        errors
+    }
+
+    /// Has a device be like the adapter.
+    pub(super) fn shape(&'static self, device: &mut Device) {
+        self.limit(&mut device.limits);
+        if let Some(known) = &self.max_message {
+            let bytes = u32::try_from(known.value).unwrap_or(u32::MAX);
+            device.ports.iter_mut().for_each(|port| port.max_message = port.max_message.min(bytes));
+        }
+        device.vendor_errors = self.vendor_errors();
+        device.like = Some(&self.name);
+    }
+
     /// Has a device's limits be the adapter's.
-    pub(crate) fn limit(&self, limits: &mut Limits) {
+    fn limit(&self, limits: &mut Limits) {
         for (limit, known) in &self.limits {
             limit.set(limits, known.value);
         }
@@ -162,8 +190,9 @@ mod tests {
         for name in names() {
             let profile = profile(name).unwrap_or_else(|| panic!("{name}"));
             assert!(!profile.adapter.is_empty() && !profile.limits.is_empty(), "{name}");
-            let limits = profile.limits.values().map(|known| &known.source);
-            for source in limits.chain(profile.refuses.iter().map(|refusal| &refusal.source)) {
+            let known = profile.limits.values().chain(&profile.max_message);
+            let known = known.chain(profile.vendor_err.values()).map(|known| &known.source);
+            for source in known.chain(profile.refuses.iter().map(|refusal| &refusal.source)) {
                 // Which source it is, and which symbol of which file.
                 let (place, symbol) = source.split_once(": ").unwrap_or_else(|| panic!("{source}"));
                 assert!(place.contains('/'), "{name}: {source}");
@@ -171,6 +200,20 @@ mod tests {
             }
         }
         assert!(profile("nonsense").is_none());
+    }
+
+    #[test]
+    fn vendor_errors_are_those_of_the_file() {
+        for name in names() {
+            let profile = profile(name).unwrap();
+            let errors = profile.vendor_errors();
+            for failure in Failure::ALL {
+                let known = profile.vendor_err.get(&failure).map_or(0, |known| known.value);
+                assert_eq!(u64::from(errors.get(failure)), known, "{name}: {failure:?}");
+            }
+        }
+        let retries = profile("mlx5").unwrap().vendor_errors().get(Failure::Retries);
+        assert_eq!((retries, profile("rxe").unwrap().vendor_errors().0), (0x81, 0));
     }
 
     #[test]

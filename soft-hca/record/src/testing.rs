@@ -204,7 +204,12 @@ impl Run {
             .event(CLIENT, "RDMA_CM_EVENT_ADDR_RESOLVED", 0, json!({}))
             .sets_up(CLIENT)
             .receive(CLIENT, "at_call")
-            .call(CLIENT, "rdma_connect", json!([["id", {"cm_id": 0}]]), json!([]))
+            .call(
+                CLIENT,
+                "rdma_connect",
+                json!([["id", {"cm_id": 0}], ["qp_num", {"qp": 4097}]]),
+                json!([]),
+            )
             .waits(CLIENT)
             .event(
                 SERVER,

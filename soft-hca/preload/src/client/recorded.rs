@@ -217,6 +217,18 @@ pub fn exits(status: i32) {
     }
 }
 
+/// The program acknowledges an event of an id, by its number, for which another of its threads waits.
+pub(super) fn acknowledges(id: u32) {
+    let Some(process) = process::current() else { return };
+    let recorder = &process.env.recorder;
+    if recorder.is_on() {
+        recorder.prepare();
+        polled::over(process);
+        let about = recorder.about(recorder.index());
+        recorder.append(about, &event::Acknowledged { id }.into(), &[]);
+    }
+}
+
 /// A thread that waits for an event.
 #[derive(Debug)]
 pub struct Waiting {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use soft_hca_verbs::CmEvent;
 
 use crate::arguments::{cm_id, event_channel, qp};
+use crate::calls::ACKNOWLEDGES;
 use crate::connection;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::value::Named;
@@ -23,8 +24,12 @@ pub struct Id {
     pub asked: Option<(&'static str, Option<u64>)>,
     /// The queue pair that it connects.
     pub qp: Option<u32>,
-    /// Of a request that was taken: the peer's queue pair, and when, if that is known.
-    pub request: Option<(u32, Option<u64>)>,
+    /// It is that of a connection request, which was taken.
+    pub is_request: bool,
+    /// When that was, if it is known.
+    pub taken: Option<u64>,
+    /// The other end of its connection, from the time on when the request was taken.
+    pub other: Option<Key>,
     /// It was accepted or rejected.
     pub is_answered: bool,
     /// It was told that the peer has disconnected.
@@ -68,7 +73,7 @@ pub struct Ids {
 impl Id {
     /// Whether it gets no event before the program calls something for it.
     pub fn gets_nothing(&self) -> bool {
-        let may_get = self.listens || self.asked.is_some() || self.request.is_some();
+        let may_get = self.listens || self.asked.is_some() || self.is_request;
         !may_get && (self.is_over || !self.is_established)
     }
 }
@@ -102,7 +107,10 @@ impl Ids {
             }
             return;
         }
-        let Some(number) = cm_id(&call.args, "id") else { return };
+        // An id whose events are acknowledged may be gone.
+        let Some(number) = cm_id(&call.args, "id").filter(|_| call.name != ACKNOWLEDGES) else {
+            return;
+        };
         let key = (entry.process, number);
         if call.name == "rdma_destroy_id" {
             if let Some(id) = self.all.remove(&key) {
@@ -126,7 +134,10 @@ impl Ids {
             // An id that was told of the end gets no further event.
             let is_over = name == "rdma_disconnect" && id.is_disconnected;
             // The library of who connects answers an acceptance by one of its own.
-            let is_answer = name == "rdma_accept" && id.request.is_none();
+            let is_answer = name == "rdma_accept" && !id.is_request;
+            if name == "rdma_connect" {
+                id.other = None;
+            }
             if !is_answer {
                 id.asked = (!is_over).then_some((name, Some(entry.t)));
             }
@@ -139,9 +150,15 @@ impl Ids {
             let listener = self.all.entry((entry.process, listen)).or_default();
             listener.events.push(taken);
             let channel = listener.channel;
-            let request = event.qp.map(|qp| (qp, Some(entry.t)));
-            let new = Id { channel, request, ..Id::default() };
-            self.all.insert((entry.process, event.id), new);
+            let (key, other) = ((entry.process, event.id), self.asking_for(event.qp));
+            if let Some(asking) = other.and_then(|other| self.all.get_mut(&other)) {
+                asking.other = Some(key);
+            }
+            // Of datagrams the one who accepts gets no further event.
+            let is_request = event.qp.is_some();
+            let taken = is_request.then_some(entry.t);
+            let new = Id { channel, is_request, taken, other, ..Id::default() };
+            self.all.insert(key, new);
             return;
         }
         let id = self.all.entry((entry.process, event.id)).or_default();
@@ -156,6 +173,21 @@ impl Ids {
         id.is_disconnected |= event.event == CmEvent::DISCONNECTED;
     }
 
+    /// The id whose `rdma_connect` has made a request, by its queue pair's number. The request of one for datagrams
+    /// tells none; it is that of the first whose request was not taken.
+    fn asking_for(&self, qp: Option<u32>) -> Option<Key> {
+        let all = self.all.iter();
+        match qp {
+            Some(qp) => all.filter(|(_, id)| id.qp == Some(qp) && !id.is_request).next(),
+            None => {
+                let asks = |id: &Id| id.asked.filter(|(call, _)| *call == "rdma_connect");
+                let all = all.filter(|(_, id)| id.other.is_none() && asks(id).is_some());
+                all.min_by_key(|(_, id)| asks(id).map(|(_, t)| t))
+            }
+        }
+        .map(|(key, _)| *key)
+    }
+
     /// The id that arguments of a process name.
     pub(super) fn get(&self, process: u32, args: &[Named]) -> Option<&Id> {
         self.all.get(&(process, cm_id(args, "id")?))
@@ -168,7 +200,16 @@ impl Ids {
 
     /// The queue pair that an id connects, or that the last one of this number did.
     pub fn qp_of(&self, key: Key) -> Option<u32> {
-        self.all.get(&key).or_else(|| self.destroyed.get(&key))?.qp
+        self.last_of(key)?.qp
+    }
+
+    /// The other end of the connection of an id, or of the last one of this number; that may be gone, too.
+    pub fn other_of(&self, key: Key) -> Option<Key> {
+        self.last_of(key)?.other
+    }
+
+    fn last_of(&self, key: Key) -> Option<&Id> {
+        self.all.get(&key).or_else(|| self.destroyed.get(&key))
     }
 
     /// The ids of a process.
@@ -176,22 +217,11 @@ impl Ids {
         self.all.range((process, 0)..=(process, u32::MAX)).map(|((_, number), id)| (*number, id))
     }
 
-    /// The request that has come of the `rdma_connect` with a queue pair.
-    pub fn request_of(&self, qp: u32) -> Option<(Key, &Id)> {
-        let is_its = |(_, id): &(&Key, &Id)| id.request.is_some_and(|(from, _)| from == qp);
-        self.all.iter().rev().find(is_its).map(|(key, id)| (*key, id))
-    }
-
-    /// The other end of an id.
-    pub fn other_end(&self, id: &Id) -> Option<(Key, &Id)> {
-        match id.request {
-            Some((from, _)) => {
-                let mut all = self.all.iter();
-                let is_its =
-                    |(_, other): &(&Key, &Id)| other.qp == Some(from) && other.request.is_none();
-                all.find(is_its).map(|(key, id)| (*key, id))
-            }
-            None => self.request_of(id.qp?),
-        }
+    /// The other end of an id, if it is there.
+    pub fn other_end(&self, key: Key) -> Option<(Key, &Id)> {
+        let other = self.all.get(&key)?.other?;
+        // Its number may be another's by this time.
+        let id = self.all.get(&other).filter(|id| id.other == Some(key))?;
+        Some((other, id))
     }
 }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use soft_hca_verbs::{CmEvent, QpState};
 
 use crate::arguments::{cm_id, value, word};
+use crate::calls::ACKNOWLEDGES;
 use crate::description::{Description, Place};
 use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
 use crate::model::Region;
@@ -135,7 +136,8 @@ impl Process {
         match &entry.what {
             What::Call(call) => {
                 self.call(call);
-                if call.name != "ibv_req_notify_cq" {
+                // Which of two threads is first may differ.
+                if !["ibv_req_notify_cq", ACKNOWLEDGES].contains(&call.name.as_str()) {
                     let part = match end {
                         Some(id) => Part::End(place(&mut self.ids, id)),
                         None => Part::Thread(place(&mut self.threads, thread)),

@@ -176,9 +176,9 @@ impl Ids {
     /// The id whose `rdma_connect` has made a request, by its queue pair's number. The request of one for datagrams
     /// tells none; it is that of the first whose request was not taken.
     fn asking_for(&self, qp: Option<u32>) -> Option<Key> {
-        let all = self.all.iter();
+        let mut all = self.all.iter();
         match qp {
-            Some(qp) => all.filter(|(_, id)| id.qp == Some(qp) && !id.is_request).next(),
+            Some(qp) => all.find(|(_, id)| id.qp == Some(qp) && !id.is_request),
             None => {
                 let asks = |id: &Id| id.asked.filter(|(call, _)| *call == "rdma_connect");
                 let all = all.filter(|(_, id)| id.other.is_none() && asks(id).is_some());

@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn rdma_ack_cm_event(event: *mut c_void) -> c_int {
     if address.is_null() {
         return crate::fail(soft_hca_core::errno::Errno::ENOSYS);
     }
-    // SAFETY: the caller's event, or null.
+    // SAFETY: the program gives null or an event that the library has allocated, and frees in the call below.
     if let Some(event) = unsafe { event.cast::<Event>().as_ref() } {
         // A request counts for the id that it has come to.
         let is_request = event.event as u32 == event_type::CONNECT_REQUEST;

@@ -20,7 +20,6 @@ use crate::client::cq::CqInfo;
 use crate::client::layout::{ExtendedCq, Qp, Srq};
 use crate::client::memory;
 use crate::client::of_process::OfProcess;
-use crate::client::recorded;
 
 /// Events of an id of the connection manager.
 #[derive(Clone, Copy, Default)]
@@ -87,10 +86,10 @@ fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
     what(&mut KNOWN.lock())
 }
 
-/// The program acknowledges an event of an id, by the library's name for that. A record has it if a thread waits
-/// for it.
-pub fn acknowledge(id: u64) {
-    let destroyed = with(|known| {
+/// The program acknowledges an event of an id, by the library's name for that. Gives the id's number if a thread
+/// destroys it, and waits for this.
+pub(super) fn acknowledge(id: u64) -> Option<u32> {
+    with(|known| {
         let Some((number, missing)) = known.destroyed.get_mut(&id) else {
             known.ids.entry(id).or_default().acknowledged += 1;
             return None;
@@ -101,8 +100,7 @@ pub fn acknowledge(id: u64) {
             known.destroyed.remove(&id);
         }
         Some(number)
-    });
-    destroyed.into_iter().for_each(recorded::acknowledges);
+    })
 }
 
 /// The calling thread asks for an event: it is done with the one before.
@@ -322,9 +320,9 @@ mod tests {
         assert_eq!(missing, 2);
         let waits = || with(|known| known.destroyed.get(&name).copied());
         assert_eq!(waits(), Some((7, 2)));
-        acknowledge(name);
+        assert_eq!(acknowledge(name), Some(7));
         assert_eq!(waits(), Some((7, 1)));
-        acknowledge(name);
+        assert_eq!(acknowledge(name), Some(7));
         assert_eq!(waits(), None);
         assert!(with(|known| known.ids.remove(&name).is_none()), "it has no events");
     }

@@ -217,9 +217,11 @@ pub fn exits(status: i32) {
     }
 }
 
-/// The program acknowledges an event of an id, by its number, for which another of its threads waits.
-pub(super) fn acknowledges(id: u32) {
-    let Some(process) = process::current() else { return };
+/// The program acknowledges an event of an id, by the library's name for that. A record has it if another thread
+/// waits for it.
+pub fn acknowledges(name: u64) {
+    let id = acknowledged::acknowledge(name);
+    let (Some(id), Some(process)) = (id, process::current()) else { return };
     let recorder = &process.env.recorder;
     if recorder.is_on() {
         recorder.prepare();

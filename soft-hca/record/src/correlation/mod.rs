@@ -192,10 +192,8 @@ fn participants(
 /// A command line without the folder of its program.
 fn short(command: &[String]) -> String {
     let mut words = command.to_vec();
-    if let Some(program) = words.first_mut() {
-        if let Some(name) = program.rsplit('/').next().filter(|name| !name.is_empty()) {
-            *program = name.to_owned();
-        }
+    if let Some(first) = words.first_mut() {
+        *first = Role::Program.program(command).to_owned();
     }
     words::command_line(&words)
 }

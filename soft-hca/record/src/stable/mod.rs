@@ -22,7 +22,6 @@ use crate::description::{Description, Place};
 use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
 use crate::model::Region;
 use crate::requests::{Matching, Request};
-use crate::text::short_name;
 use crate::value::{Name, Named, Value};
 use crate::words::Names;
 use crate::{Header, entry};
@@ -237,7 +236,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
     for (index, entry) in entries.iter().enumerate() {
         let process = processes.entry(entry.process).or_default();
         if let What::ProcessBegan { role, command, .. } = &entry.what {
-            process.label = short_name(*role, command);
+            process.label = role.program(command).to_owned();
             process.command.clone_from(command);
         }
         process.add(index, entry, ends.get(&index).copied(), completions.get(&index));

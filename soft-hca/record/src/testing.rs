@@ -79,7 +79,7 @@ impl Run {
     }
 
     /// An event that a thread has waited for.
-    fn event(&mut self, process: u32, event: &str, id: u32, more: Value) -> &mut Self {
+    pub(crate) fn event(&mut self, process: u32, event: &str, id: u32, more: Value) -> &mut Self {
         let thread = 4720 + process;
         let woken = json!({ "thread": thread, "on": "connection", "fd": 3, "waited": 50_000, "event": true });
         self.put(40_000, process, "woken", woken);

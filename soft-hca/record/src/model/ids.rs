@@ -225,3 +225,72 @@ impl Ids {
         Some((other, id))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{CLIENT, Run, SERVER};
+
+    /// Ids of a client call `rdma_connect`, each with this queue pair.
+    fn connect(asking: &[(u32, u32)]) -> Run {
+        let mut run = Run::new();
+        for (id, qp) in asking {
+            let args = json!([["id", {"cm_id": id}], ["qp_num", {"qp": qp}]]);
+            run.call(CLIENT, "rdma_connect", args, json!([]));
+        }
+        run
+    }
+
+    /// A request comes to a listener, with the peer's queue pair if it tells that.
+    fn comes(run: &mut Run, id: u32, qp: Value) {
+        run.event(SERVER, "RDMA_CM_EVENT_CONNECT_REQUEST", id, json!({"listen_id": 0, "qp": qp}));
+    }
+
+    fn ids(run: &Run) -> Ids {
+        let mut ids = Ids::default();
+        run.entries().iter().for_each(|entry| ids.entry(entry));
+        ids
+    }
+
+    #[test]
+    fn a_request_is_that_of_the_id_with_its_queue_pair() {
+        let mut run = connect(&[(1, 17), (2, 18)]);
+        comes(&mut run, 5, json!(18));
+        let ids = ids(&run);
+        assert_eq!(ids.other_of((SERVER, 5)), Some((CLIENT, 2)));
+        assert_eq!(ids.other_end((CLIENT, 2)).map(|(key, _)| key), Some((SERVER, 5)));
+        assert_eq!(ids.other_of((CLIENT, 1)), None);
+    }
+
+    /// A request that comes from where nobody records is nobody's.
+    #[test]
+    fn a_request_of_another_host_has_no_other_end() {
+        let mut run = connect(&[(1, 17)]);
+        comes(&mut run, 5, json!(99));
+        assert_eq!(ids(&run).other_of((SERVER, 5)), None);
+    }
+
+    #[test]
+    fn requests_for_datagrams_come_in_their_order() {
+        let mut run = connect(&[(2, 18), (1, 17)]);
+        comes(&mut run, 5, json!(null));
+        comes(&mut run, 6, json!(null));
+        let ids = ids(&run);
+        let others = [5, 6].map(|id| ids.other_of((SERVER, id)));
+        assert_eq!(others, [Some((CLIENT, 2)), Some((CLIENT, 1))]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_no_end_of_a_connection_of_before() {
+        let mut run = connect(&[(1, 17)]);
+        comes(&mut run, 5, json!(17));
+        run.call(CLIENT, "rdma_destroy_id", json!([["id", {"cm_id": 1}]]), json!([]));
+        let gone = ids(&run);
+        assert_eq!(gone.other_of((CLIENT, 1)), Some((SERVER, 5)), "that is gone");
+        assert!(gone.other_end((SERVER, 5)).is_none());
+        run.call(CLIENT, "rdma_create_id", json!([]), json!([["id", {"cm_id": 1}]]));
+        assert!(ids(&run).other_end((SERVER, 5)).is_none());
+    }
+}

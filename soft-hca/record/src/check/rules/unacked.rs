@@ -42,7 +42,7 @@ impl Lookout for Unacked {
             }
             What::Call(_) => self.call(scene),
             What::ProcessEnded { unacknowledged, .. } => {
-                found.extend(self.never_returned(scene.run, process));
+                found.extend(self.never_returned(scene.run, |of| of == process));
                 for Unacknowledged { of, events } in unacknowledged {
                     let what = format!("the program ended with {} not acknowledged", many(*events));
                     found.push(self.found((process, t), *of, what));
@@ -56,8 +56,8 @@ impl Lookout for Unacked {
     }
 
     fn end(&mut self, run: &Run, found: &mut Vec<Found>) {
-        let all = run.processes.iter().filter(|(_, process)| process.ended.is_none());
-        found.extend(all.flat_map(|(process, _)| self.never_returned(run, *process)));
+        let has_ended = |of| run.processes.get(&of).is_some_and(|process| process.ended.is_some());
+        found.extend(self.never_returned(run, |of| !has_ended(of)));
     }
 }
 
@@ -71,10 +71,11 @@ impl Unacked {
         }
     }
 
-    /// Threads of a process that destroy an object which waits for acknowledgements, and that another thread has not
+    /// Threads of such processes that destroy an object which waits for acknowledgements, and that another thread has not
     /// given.
-    fn never_returned(&self, run: &Run, process: u32) -> Vec<Found> {
-        let waiting = run.threads.of(process).filter_map(|(_, blocked)| match &blocked.doing {
+    fn never_returned(&self, run: &Run, is_meant: impl Fn(u32) -> bool) -> Vec<Found> {
+        let all = run.threads.all().filter(|((process, _), _)| is_meant(*process));
+        let waiting = all.filter_map(|((process, _), blocked)| match &blocked.doing {
             Doing::Destroys { call, object, events } => {
                 let what = format!("{call} waits for {} to be acknowledged", many(*events));
                 Some(self.found((process, blocked.since), *object, what))

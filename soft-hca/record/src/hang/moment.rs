@@ -23,10 +23,6 @@ pub struct Moment<'a> {
     pub is_asked: bool,
 }
 
-pub(super) fn times(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
-}
-
 impl Moment<'_> {
     pub(super) fn is_long(&self, blocked: &Blocked) -> bool {
         self.t.saturating_sub(blocked.since) >= HANG_NS

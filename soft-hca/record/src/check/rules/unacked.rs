@@ -10,6 +10,7 @@ use crate::entry::{Channel, Unacknowledged, What};
 use crate::model::{Doing, Run, source};
 use crate::place::Place;
 use crate::value::Name;
+use crate::words::times;
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "an event that is not acknowledged keeps its memory, and what destroys its object waits for that, for \
@@ -97,5 +98,5 @@ impl Unacked {
 
 /// So many events.
 fn many(events: u32) -> String {
-    if events == 1 { "1 event".into() } else { format!("{events} events") }
+    times(events.into(), "event", "events")
 }

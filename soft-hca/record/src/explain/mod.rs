@@ -184,7 +184,7 @@ impl Explainer {
 
     /// Requests that a call, or the end of their process, keeps from being executed.
     fn stopped(&mut self, t: u64, stopped: Vec<Stopped>) -> Vec<Problem> {
-        let moment = self.at(t);
+        let moment = Moment::of_record(&self.run, t);
         let (mut waited, mut silent) = (Vec::new(), Vec::new());
         for Stopped { qp, process, how, stalled, unfinished } in stopped {
             // The completion of a request that was reported as waiting says nothing new.
@@ -295,7 +295,7 @@ impl Explainer {
     }
 
     fn at(&self, t: u64) -> Moment<'_> {
-        Moment { run: &self.run, t, is_now: false, is_asked: false }
+        Moment::of_record(&self.run, t)
     }
 
     /// A send that its own program has flushed.

@@ -23,6 +23,13 @@ pub struct Moment<'a> {
     pub is_asked: bool,
 }
 
+impl<'r> Moment<'r> {
+    /// A time of a record.
+    pub(crate) fn of_record(run: &'r Run, t: u64) -> Self {
+        Self { run, t, is_now: false, is_asked: false }
+    }
+}
+
 impl Moment<'_> {
     pub(super) fn is_long(&self, blocked: &Blocked) -> bool {
         self.t.saturating_sub(blocked.since) >= HANG_NS

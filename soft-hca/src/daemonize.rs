@@ -12,17 +12,17 @@ const TIMER_SLACK_NS: libc::c_ulong = 1000;
 /// that it turns into, which might wait for all its children. The terminal and everything else
 /// that was inherited is left behind as well. Call it before anything else.
 pub(super) fn become_daemon() -> io::Result<()> {
-    // SAFETY: there is but one thread.
+    // SAFETY: the process has but one thread, so that the child has all that it needs.
     if check(unsafe { libc::fork() })? > 0 {
-        // SAFETY: has no preconditions.
+        // SAFETY: the call ends the process, whose memory nobody uses after that.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: changes attributes of this process.
+    // SAFETY: the call changes an attribute of this process and takes no memory of it.
     unsafe { libc::setsid() };
-    // SAFETY: as above.
+    // SAFETY: the call changes an attribute of this process and takes no memory of it.
     unsafe { libc::umask(0o077) };
     // Waits of some tens of microseconds are not to become twice as long.
-    // SAFETY: as above.
+    // SAFETY: the call changes an attribute of this thread and takes no memory of it.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
     open_many_files();
     // Kernels before 5.9 do not know the call; then the descriptors stay open, which harms nobody

@@ -118,7 +118,7 @@ const QUEUES: [Case; 18] = [
     ),
 ];
 
-const CONNECTIONS: [Case; 10] = [
+const CONNECTIONS: [Case; 11] = [
     (
         "not_taken",
         &[
@@ -188,6 +188,7 @@ const CONNECTIONS: [Case; 10] = [
         ],
     ),
     ("event_given_back", NOTHING),
+    ("event_given_back_late", NOTHING),
 ];
 
 /// What a command prints.
@@ -227,6 +228,12 @@ fn explain_case(place: &Place, program: &str, case: &str, expected: &[&str]) {
     println!("{case}:\n{text}");
     assert_has(&text, expected);
     assert_eq!(text.starts_with("Nothing"), expected == NOTHING, "{case}: {text}");
+    if case == "event_given_back_late" {
+        assert_has(
+            &said(place, &["show", &file]),
+            &["(id=2) does not return", "rdma_ack_cm_event(id=2) = 0"],
+        );
+    }
     if case == "unacknowledged" {
         let shown = said(place, &["show", &file]);
         assert_has(&shown, &["ibv_destroy_cq(cq=1) does not return until 1 event is acknowledged"]);

@@ -115,7 +115,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new`.
+        // SAFETY: `new` has allocated it, and nobody uses it after this value.
         unsafe { libc::free(self.base) };
     }
 }
@@ -136,7 +136,7 @@ impl Target {
             target.touch();
             shared.word(0).store(1, Release);
             loop {
-                // SAFETY: waits for a signal.
+                // SAFETY: the call waits for a signal and takes no memory.
                 unsafe { libc::pause() };
             }
         })?;
@@ -178,19 +178,19 @@ pub fn throughput(peer_core: Option<usize>, size: usize) -> Result<f64> {
 }
 
 fn event_fd() -> Result<OwnedFd> {
-    // SAFETY: makes a new descriptor.
+    // SAFETY: the call takes numbers and creates a descriptor, nothing else.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     if fd < 0 {
         return Err(cannot("make an eventfd")(io::Error::last_os_error()));
     }
-    // SAFETY: made above and nobody else's.
+    // SAFETY: `eventfd` has made it above, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Adds a token to an eventfd.
 fn give(fd: &OwnedFd) {
     let token = 1u64;
-    // SAFETY: eight bytes are there.
+    // SAFETY: `token` has the eight bytes that are written and outlives the call.
     unsafe { libc::write(fd.as_raw_fd(), (&raw const token).cast(), 8) };
 }
 

@@ -28,7 +28,7 @@ impl Notices {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: created above.
+        // SAFETY: `signalfd` has created it above, and nobody else has it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -68,6 +68,6 @@ pub(crate) fn give_back(file: &File) {
 /// Whether somebody waits for a lease that was taken, or it was taken away since that has lasted too
 /// long (`/proc/sys/fs/lease-break-time`).
 pub(crate) fn is_wanted(file: &File) -> bool {
-    // SAFETY: a command without an argument.
+    // SAFETY: the file is open as long as it is borrowed; the command has no argument.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) != libc::F_WRLCK }
 }

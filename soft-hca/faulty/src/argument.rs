@@ -51,7 +51,7 @@ impl Argument for Qp {
     }
 
     unsafe fn qpn(self) -> Option<u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that it is null or a queue pair.
         unsafe { self.0.as_ref() }.map(|qp| qp.qp_num)
     }
 }

@@ -40,7 +40,7 @@ macro_rules! functions {
                 name(concat!(stringify!($name), "\0")),
                 library(stringify!($name)),
             );
-            // SAFETY: the caller's own arguments.
+            // SAFETY: the program passes what the function's declaration says, or null.
             if let Some(_errno) = faults::meet(VERB, || None$(.or(unsafe { $arg.qpn() }))*) {
                 return failed!($fails, _errno);
             }
@@ -53,11 +53,11 @@ macro_rules! functions {
             // SAFETY: the symbol is this function of the library.
             let function = unsafe { mem::transmute::<*mut c_void, Function>(address) };
             faults::enter();
-            // SAFETY: the caller's own call.
+            // SAFETY: the library's function gets what the program has given to ours.
             let returned = unsafe { function($($arg),*) };
             faults::leave();
             if OPENING[0] == VERB || OPENING[1] == VERB {
-                // SAFETY: a new context, or null.
+                // SAFETY: these functions return a new context, which nobody uses yet, or null.
                 unsafe { operations::hook(returned.word()) };
             }
             returned

@@ -106,27 +106,27 @@ fn note(call: &str, specs: String, outcome: String) {
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"soft_hca_fault_happened".as_ptr()) };
     if !address.is_null() {
         let text = Happened { call: call.to_owned(), specs, outcome }.encode();
-        // SAFETY: the symbol is this function.
+        // SAFETY: the symbol is the preloaded library's function, which is declared so.
         let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
-        // SAFETY: so many bytes are there.
+        // SAFETY: the text has as many bytes as the call is told, and outlives it.
         unsafe { function(text.as_ptr(), text.len()) };
     }
 }
 
 fn errno() -> *mut c_int {
-    // SAFETY: this thread's own.
+    // SAFETY: the call takes no arguments and gives the address of this thread's own number.
     unsafe { libc::__errno_location() }
 }
 
 /// Sets `errno`.
 pub(crate) fn set_errno(number: c_int) {
-    // SAFETY: this thread's own.
+    // SAFETY: `errno` is this thread's own, and lives as long as the thread.
     unsafe { *errno() = number };
 }
 
 /// Our part of a call, which leaves `errno` alone.
 fn aside<T>(ours: impl FnOnce() -> T) -> T {
-    // SAFETY: this thread's own.
+    // SAFETY: `errno` is this thread's own, and lives as long as the thread.
     let before = unsafe { *errno() };
     let value = ours();
     set_errno(before);
@@ -158,7 +158,7 @@ pub(crate) fn meet(verb: usize, qpn: impl FnOnce() -> Option<u32>) -> Option<c_i
         thread::sleep(delay);
     }
     if kill {
-        // SAFETY: ends this process.
+        // SAFETY: the call ends this process and takes no memory of it.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
     if skip {
@@ -183,7 +183,7 @@ pub(crate) unsafe fn posted(are_receives: bool, first: *const Wr) {
         return;
     }
     let mut next = first;
-    // SAFETY: the caller's promise.
+    // SAFETY: the list is null or the program's, as the caller promises, and each request links to the next.
     while let Some(wr) = unsafe { next.as_ref() } {
         if wr.num_sge > 0 {
             // SAFETY: so many elements are there, and each begins with its address.
@@ -207,7 +207,7 @@ pub(crate) unsafe fn polled(wc: *mut Wc, count: c_int) {
     if !faults.is_about_completions {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the poll has written so many completions there.
     let completions = unsafe { std::slice::from_raw_parts_mut(wc, count as usize) };
     for wc in completions {
         let is_receive = wc.opcode & WC_RECV != 0;

@@ -23,7 +23,7 @@ const POSTING: [usize; 3] = [
 
 /// The context of an object: what all structures of verbs.h begin with.
 unsafe fn context_of(object: usize) -> usize {
-    // SAFETY: the caller's object.
+    // SAFETY: the caller passes an object of verbs.h, and all of these begin with their context.
     unsafe { *(object as *const usize) }
 }
 
@@ -80,7 +80,7 @@ macro_rules! functions {
                 let size = unsafe { (&raw const (*extended).size).read() };
                 let missing = size_of::<Extended>().saturating_sub(size);
                 $(if offset_of!(Extended, $e_field) >= missing {
-                    // SAFETY: it is there.
+                    // SAFETY: the structure reaches beyond this field, by its own size.
                     let field = unsafe { &mut *(&raw mut (*extended).$e_field) };
                     if field.is_some() {
                         self.$e_field = field.replace($e_field);
@@ -93,23 +93,23 @@ macro_rules! functions {
             unsafe extern "C-unwind" fn $field($($arg: $type),*) -> returned!($fails) {
                 const VERB: usize = Verb::index_of(stringify!($name));
                 let words = [$($arg.word()),*];
-                // SAFETY: the caller's own arguments.
+                // SAFETY: the program passes what the function's declaration says, or null.
                 let errno = faults::meet(VERB, || None$(.or(unsafe { $arg.qpn() }))*);
-                // SAFETY: the caller's own object.
+                // SAFETY: the first argument is an object of the context that has called this function.
                 let own = own(unsafe { context_of(words[0]) }).$field;
                 let (None, Some(function)) = (errno, own) else {
                     let _errno = errno.unwrap_or(libc::EOPNOTSUPP);
                     if _errno != 0 {
-                        // SAFETY: the caller's own arguments.
+                        // SAFETY: the words are those that the program has passed to this function.
                         unsafe { refused(VERB, &words) };
                     }
                     return failed!($fails, _errno);
                 };
                 faults::enter();
-                // SAFETY: the caller's own call.
+                // SAFETY: the provider's function gets what the program has given to ours.
                 let returned = unsafe { function($($arg),*) };
                 faults::leave();
-                // SAFETY: the caller's own arguments, and what the call has returned.
+                // SAFETY: the words are the program's, and the provider's function has returned this for them.
                 unsafe { made(VERB, &words, returned.word() as c_int) };
                 returned
             }
@@ -125,7 +125,7 @@ macro_rules! functions {
                     return failed!($e_fails, _errno);
                 };
                 faults::enter();
-                // SAFETY: the caller's own call.
+                // SAFETY: the provider's function gets what the program has given to ours.
                 let returned = unsafe { function($($e_arg),*) };
                 faults::leave();
                 returned
@@ -150,7 +150,7 @@ fn own(context: usize) -> Own {
 ///
 /// The address is that of a context that nobody uses yet, or 0.
 pub(crate) unsafe fn hook(address: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that it is 0 or a context that nobody uses yet.
     let Some(context) = (unsafe { (address as *mut Context).as_mut() }) else { return };
     let is_ours = |now| std::ptr::fn_addr_eq(now, post_send as function::post_send);
     if context.post_send.is_some_and(is_ours) {

@@ -361,7 +361,7 @@ impl Side {
         // SAFETY: the channel is alive.
         let fd = unsafe { (*self.channel).fd };
         let mut readable = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry is there.
+        // SAFETY: `readable` outlives the call, which is told that it is one.
         check(unsafe { libc::poll(&raw mut readable, 1, -1) } == 1, "poll")
     }
 

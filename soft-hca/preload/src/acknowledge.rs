@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use soft_hca_core::system::Next;
 use soft_hca_core::uapi::ucma::event_type;
 
-use crate::client::acknowledged;
+use crate::client;
 
 /// The beginning of `struct rdma_cm_event`.
 #[repr(C)]
@@ -23,11 +23,11 @@ pub unsafe extern "C-unwind" fn rdma_ack_cm_event(event: *mut c_void) -> c_int {
     if address.is_null() {
         return crate::fail(soft_hca_core::errno::Errno::ENOSYS);
     }
-    // SAFETY: the caller's event, or null.
+    // SAFETY: the program gives null or an event that the library has allocated, and frees in the call below.
     if let Some(event) = unsafe { event.cast::<Event>().as_ref() } {
         // A request counts for the id that it has come to.
         let is_request = event.event as u32 == event_type::CONNECT_REQUEST;
-        acknowledged::acknowledge(if is_request { event.listen_id } else { event.id } as u64);
+        client::acknowledges(if is_request { event.listen_id } else { event.id } as u64);
     }
     type Function = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
     // SAFETY: the symbol is this function of the library.

@@ -56,12 +56,12 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
         first
     } else {
         if !before.is_empty() {
-            // SAFETY: the caller's own call, for a part.
+            // SAFETY: the C library's function gets a part of the range that the program has named.
             unsafe { real::close_range(*before.start(), *before.end(), 0) };
         }
         *behind.start()
     };
-    // SAFETY: the caller's own call, for the rest.
+    // SAFETY: the C library's function gets the rest of the range that the program has named.
     unsafe { real::closefrom(from as c_int) }
 }
 

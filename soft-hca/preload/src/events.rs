@@ -28,7 +28,7 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
     let waited = loop {
         let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
         let mut entries = [entry(fd, libc::POLLIN), entry(watched.unwrap_or(-1), 0)];
-        // SAFETY: two entries are there.
+        // SAFETY: `entries` has the two entries of which the call is told, and outlives it.
         let waited = unsafe { real::poll(entries.as_mut_ptr(), 2, -1) };
         if waited < 0 || entries[0].revents != 0 {
             break waited;
@@ -62,7 +62,7 @@ unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize
             Err(error) => return fail(error) as isize,
         }
         // Nothing is held here, so the thread may be cancelled.
-        // SAFETY: our own descriptor.
+        // SAFETY: the descriptor is one of ours, and stays open while the program is in this call.
         if unsafe { wait(fd, site) } < 0 {
             return -1;
         }
@@ -86,7 +86,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: usiz
     }
     // SAFETY: the caller gives a buffer of this size; our events are short.
     let buffer = || unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes.min(4096)) };
-    // SAFETY: our own descriptor.
+    // SAFETY: the descriptor is one of ours, and stays open while the program is in this call.
     unsafe { until_done(fd, |has_waited| client::read(fd, buffer(), has_waited)) }
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: u
         Some(Err(error)) => return fail(error) as isize,
         None => {}
     }
-    // SAFETY: our own descriptor.
+    // SAFETY: the descriptor is one of ours, and stays open while the program is in this call.
     unsafe { until_done(fd, |_| client::write(fd, command())) }
 }
 

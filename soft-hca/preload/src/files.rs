@@ -115,7 +115,7 @@ unsafe fn disguise(device: DeviceFile, stat: *mut libc::stat) {
 unsafe fn stat_device(device: DeviceFile, stat: *mut libc::stat) -> c_int {
     // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
     unsafe { stat.cast::<MaybeUninit<libc::stat>>().write(MaybeUninit::zeroed()) };
-    // SAFETY: as above.
+    // SAFETY: the structure of the caller's was filled above.
     unsafe { disguise(device, stat) };
     0
 }
@@ -173,7 +173,7 @@ macro_rules! fstat_functions {
             let ret = unsafe { real::fstat(fd, stat) };
             if ret == 0 && client::ours(fd) {
                 if let Some(device) = client::device(fd) {
-                    // SAFETY: filled by the call above.
+                    // SAFETY: the call above has filled the caller's structure, as it returns 0.
                     unsafe { disguise(device, stat) };
                 }
             }
@@ -282,7 +282,7 @@ pub unsafe extern "C-unwind" fn statx(
     };
     // SAFETY: the caller gives a structure to be filled; zeros are a valid one.
     unsafe { buffer.cast::<MaybeUninit<libc::statx>>().write(MaybeUninit::zeroed()) };
-    // SAFETY: as above.
+    // SAFETY: the structure of the caller's was filled above.
     let status = unsafe { &mut *buffer };
     let (major, minor) = device.number();
     status.stx_mask = libc::STATX_TYPE | libc::STATX_MODE;

@@ -52,7 +52,7 @@ fn name(entry: &libc::dirent64) -> &[u8] {
 
 /// A stream of a folder was opened, by this path. The caller has both.
 unsafe fn opened(stream: *mut libc::DIR, path: *const c_char) {
-    // SAFETY: the caller's path.
+    // SAFETY: the caller has the path, a C string.
     if !unsafe { sysfs::is_in_tree(libc::AT_FDCWD, path) } {
         return;
     }
@@ -88,7 +88,7 @@ pub unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     let stream = unsafe { real::opendir(path) };
     if !stream.is_null() {
-        // SAFETY: the stream of this path.
+        // SAFETY: `opendir` has opened the stream by this path, and the program has both.
         aside(|| unsafe { opened(stream, path) });
     }
     stream

@@ -52,7 +52,7 @@ use crate::client::put_off;
 
 /// Sets errno and gives -1.
 fn fail(error: Errno) -> libc::c_int {
-    // SAFETY: this thread's own errno.
+    // SAFETY: `errno` is this thread's own, and lives as long as the thread.
     unsafe { *libc::__errno_location() = error.number() };
     -1
 }
@@ -67,10 +67,10 @@ fn aside<T>(ours: impl FnOnce() -> T) -> T {
 /// The part of [`aside`] that a doorbell needs: on its way it only talks to the daemon where
 /// that puts a cancellation off itself.
 fn keeping_errno<T>(ours: impl FnOnce() -> T) -> T {
-    // SAFETY: this thread's own errno.
+    // SAFETY: `errno` is this thread's own, and lives as long as the thread.
     let before = unsafe { *libc::__errno_location() };
     let value = ours();
-    // SAFETY: as above.
+    // SAFETY: `errno` is this thread's own, and lives as long as the thread.
     unsafe { *libc::__errno_location() = before };
     value
 }

@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn realpath(path: *const c_char, room: *mut c_char)
         return unsafe { real::realpath(path, room) };
     };
     let Some(sys) = sysfs::root() else { return ptr::null_mut() };
-    // SAFETY: C strings.
+    // SAFETY: both are C strings that outlive the calls.
     let places = unsafe { resolved(moved.as_ptr()).zip(resolved(sys.as_ptr())) };
     let Some((place, root)) = places else { return ptr::null_mut() };
     let seen = seen(text(&root), place);
@@ -109,7 +109,7 @@ pub unsafe extern "C-unwind" fn __realpath_chk(
 /// `canonicalize_file_name(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
-    // SAFETY: the caller's own call, by its other name.
+    // SAFETY: the path is the program's, and null asks for memory of the function's own.
     unsafe { realpath(path, ptr::null_mut()) }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let found = unsafe { realpath(c"/proc/../usr".as_ptr(), room.as_mut_ptr().cast()) };
         assert_eq!(found.cast_const().cast(), room.as_ptr());
         assert_eq!(text(&room), b"/usr");
-        // SAFETY: a C string.
+        // SAFETY: the path is a C string, and null asks for memory of the function's own.
         assert!(unsafe { canonicalize_file_name(c"/no/such/file".as_ptr()) }.is_null());
     }
 }

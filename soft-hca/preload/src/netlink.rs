@@ -86,6 +86,6 @@ pub unsafe extern "C-unwind" fn sendmsg(
         parts.flat_map(|part| slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len))
     };
     let datagram: Vec<u8> = aside(|| parts().copied().collect());
-    // SAFETY: our own bytes.
+    // SAFETY: the datagram is ours, outlives the call and has as many bytes as that is told.
     unsafe { write(fd, datagram.as_ptr().cast(), datagram.len()) }
 }

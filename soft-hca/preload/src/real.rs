@@ -186,13 +186,13 @@ mod tests {
             panic!("there is no such function");
         };
         type Before = unsafe extern "C-unwind" fn(c_int, *const c_char, *mut libc::stat) -> c_int;
-        // SAFETY: the symbol is `__xstat`.
+        // SAFETY: the symbol is `__xstat`, which is declared so.
         let old = unsafe { std::mem::transmute::<*mut c_void, Before>(address) };
-        // SAFETY: zeros are a valid status.
+        // SAFETY: a status consists of numbers, for which zeros are good.
         let [mut before, mut now] = unsafe { std::mem::zeroed::<[libc::stat; 2]>() };
         // SAFETY: a C string, and a structure to be filled.
         assert_eq!(unsafe { old(STAT_VERSION, c"/".as_ptr(), &raw mut before) }, 0);
-        // SAFETY: as above.
+        // SAFETY: a C string, and a structure to be filled.
         assert_eq!(unsafe { stat(c"/".as_ptr(), &raw mut now) }, 0);
         assert_eq!((before.st_ino, before.st_mode), (now.st_ino, now.st_mode));
     }

@@ -25,7 +25,7 @@ sigaction_functions!(sigaction __sigaction);
 
 /// Sets a handler as `signal(3)` does with these flags, and returns the one before.
 unsafe fn set(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
-    // SAFETY: zeros are a valid action.
+    // SAFETY: an action consists of numbers and pointers, for which zeros are good.
     let [mut new, mut old]: [libc::sigaction; 2] = unsafe { mem::zeroed() };
     new.sa_sigaction = handler;
     new.sa_flags = flags;

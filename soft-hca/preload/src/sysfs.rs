@@ -41,7 +41,7 @@ pub(crate) unsafe fn moved(path: *const c_char) -> Option<Moved> {
     let (_, count) = SHARED.iter().find(|(shared, _)| path.starts_with(shared))?;
     let root = root()?.to_bytes();
     let device = moved_to(root, components(path, *count))?;
-    // SAFETY: a C string.
+    // SAFETY: the path is a C string that outlives the call.
     let is_there = || unsafe { real::access(device.as_ptr(), libc::F_OK) } == 0;
     keeping_errno(is_there).then(|| moved_to(root, path)).flatten()
 }
@@ -56,7 +56,7 @@ fn components(path: &[u8], count: usize) -> &[u8] {
 pub(crate) fn root() -> Option<&'static CStr> {
     // SAFETY: a name that ends with NUL.
     let root = unsafe { libc::getenv(ROOT.as_ptr()) };
-    // SAFETY: the environment holds C strings.
+    // SAFETY: `getenv` gives null or a C string of the environment, which nobody changes here.
     (!root.is_null()).then(|| unsafe { CStr::from_ptr(root) })
 }
 

@@ -9,6 +9,9 @@ use soft_hca_verbs::CmEvent;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::place::Place;
 
+/// The acknowledgement of an event of the connection manager: on record where another thread waits for it.
+pub const ACKNOWLEDGES: &str = "rdma_ack_cm_event";
+
 /// A call, with the entries of a record that belong to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {

@@ -202,6 +202,19 @@ pub enum Role {
     Daemon,
 }
 
+impl Role {
+    /// The name of a process of this kind: its program without the folder.
+    pub(crate) fn program(self, command: &[String]) -> &str {
+        match (self, command.first()) {
+            (Self::Daemon, _) => "soft-hca",
+            (Self::Program, Some(program)) => {
+                program.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(program)
+            }
+            (Self::Program, None) => "?",
+        }
+    }
+}
+
 /// A verb or a call of the connection manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {

@@ -4,26 +4,33 @@
 //! time. Numbers and names are those that a program sees. `soft-hca record` writes such files;
 //! nothing here needs a fabric, a device or the daemon.
 //!
+//! From the views, by way of what is found and the model, down to entries and their values; a module uses those below it:
+//!
 //! | module | what it is |
 //! | --- | --- |
+//! | [`timeline`] | a page of HTML with a picture of the run |
+//! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |
+//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | [`stable`] | text that is the same in every run |
+//! | `correlation` | what belongs together, for pictures: messages, calls and their events, phases, rounds |
+//! | [`check`] | what a program got away with: the rules |
+//! | [`explain`] | what went wrong, and what usually causes it |
+//! | [`text`] | a line for each entry |
+//! | [`hang`] | why a thread is blocked |
+//! | [`requests`] | the entries of each work request |
+//! | [`model`] | the state of a run, which entries are folded into |
+//! | `words` | values in words, and an entry as pictures show it |
+//! | `description` | what an entry says, once for all views |
+//! | `severity` | how bad an entry is |
+//! | `usual`, `connection` | usual causes; what the status of a connection event means |
+//! | [`cause`] | why a work request waits or has failed, in English |
+//! | [`calls`] | calls as the program made them |
+//! | `file` | reading and writing |
+//! | [`arguments`] | arguments and results of a call by their names |
 //! | [`entry`] | what a line can say |
 //! | [`place`] | where in a program's source an entry comes from |
-//! | [`calls`] | calls as the program made them |
 //! | [`value`] | arguments and results of calls, and numbers that name something |
-//! | [`arguments`] | those of a call by their names |
-//! | [`cause`] | why a work request waits or has failed, in English |
-//! | [`mod@file`] | reading and writing |
-//! | `description`, `severity`, `words` | what an entry says, once for all views; how bad it is; its values in words |
-//! | [`text`] | a line for each entry |
-//! | [`stable`] | text that is the same in every run |
-//! | [`model`] | the state of a run, which entries are folded into |
-//! | [`hang`] | why a thread is blocked |
-//! | [`explain`] | what went wrong, and what usually causes it |
-//! | [`check`] | what a program got away with |
-//! | [`sequence`] | the beginning of a run in the terminal, with lifelines and arrows |
-//! | [`timeline`] | a page of HTML with a picture of the run |
-//! | [`requests`] | which entries belong together |
-//! | [`perfetto`] | a record as a trace of Perfetto |
+//! | `time` | durations and times in words |
 #![forbid(unsafe_code)]
 
 pub mod arguments;

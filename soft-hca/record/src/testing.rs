@@ -79,7 +79,7 @@ impl Run {
     }
 
     /// An event that a thread has waited for.
-    fn event(&mut self, process: u32, event: &str, id: u32, more: Value) -> &mut Self {
+    pub(crate) fn event(&mut self, process: u32, event: &str, id: u32, more: Value) -> &mut Self {
         let thread = 4720 + process;
         let woken = json!({ "thread": thread, "on": "connection", "fd": 3, "waited": 50_000, "event": true });
         self.put(40_000, process, "woken", woken);
@@ -204,7 +204,12 @@ impl Run {
             .event(CLIENT, "RDMA_CM_EVENT_ADDR_RESOLVED", 0, json!({}))
             .sets_up(CLIENT)
             .receive(CLIENT, "at_call")
-            .call(CLIENT, "rdma_connect", json!([["id", {"cm_id": 0}]]), json!([]))
+            .call(
+                CLIENT,
+                "rdma_connect",
+                json!([["id", {"cm_id": 0}], ["qp_num", {"qp": 4097}]]),
+                json!([]),
+            )
             .waits(CLIENT)
             .event(
                 SERVER,

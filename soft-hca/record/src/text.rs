@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::calls::{self, Made};
 use crate::description::{Description, Place};
-use crate::entry::{Entry, Role, What};
+use crate::entry::{Entry, What};
 use crate::time::duration;
 use crate::value::Name;
 use crate::words::Names;
@@ -59,7 +59,7 @@ impl Text {
     /// The line of an entry, with its end.
     pub fn line(&mut self, entry: &Entry) -> String {
         if let What::ProcessBegan { pid, role, command, .. } = &entry.what {
-            let label = format!("{}[{pid}]", short_name(*role, command));
+            let label = format!("{}[{pid}]", role.program(command));
             self.processes.insert(entry.process, label);
         }
         let who = self.process(entry.process);
@@ -158,17 +158,6 @@ impl Text {
 fn time(t: u64) -> String {
     let (seconds, micros) = (t / 1_000_000_000, t % 1_000_000_000 / 1000);
     format!("{seconds:4}.{micros:06}")
-}
-
-/// What a process is called: its program without the folder.
-pub(crate) fn short_name(role: Role, command: &[String]) -> String {
-    match (role, command.first()) {
-        (Role::Daemon, _) => "soft-hca".into(),
-        (Role::Program, Some(program)) => {
-            program.rsplit('/').next().unwrap_or(program.as_str()).into()
-        }
-        (Role::Program, None) => "?".into(),
-    }
 }
 
 #[cfg(test)]

@@ -280,6 +280,29 @@ pub(crate) fn compared(values: &[Named], mut text: impl FnMut(&value::Value) -> 
     }
 }
 
+/// So many of something.
+pub(crate) fn times(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+/// Each of them once, in the order in which they come, with how often it does.
+pub(crate) fn counted<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, u64)> {
+    let mut counted: Vec<(T, u64)> = Vec::new();
+    for one in all {
+        match counted.iter_mut().find(|(known, _)| *known == one) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((one, 1)),
+        }
+    }
+    counted
+}
+
+/// A text without its numbers, by which what is told again is known.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let is_word = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    text.split([' ', '=']).filter(is_word).collect::<Vec<_>>().join(" ")
+}
+
 /// How often polls have found nothing.
 fn often(empty: &EmptyPolls) -> String {
     match empty.count {

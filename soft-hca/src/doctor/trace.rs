@@ -63,7 +63,7 @@ pub(super) fn trace(pid: u32, seen: &mut impl Seen) -> io::Result<u8> {
 /// Waits until a child has stopped.
 fn wait_for_stop(child: libc::pid_t) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: the status is written to.
+    // SAFETY: `status` outlives the call, which writes to it.
     let waited = unsafe { libc::waitpid(child, &raw mut status, libc::WUNTRACED) };
     if waited < 0 {
         return Err(io::Error::last_os_error());
@@ -78,7 +78,7 @@ fn wait_for_stop(child: libc::pid_t) -> io::Result<()> {
 fn follow(child: libc::pid_t, seen: &mut impl Seen) -> io::Result<u8> {
     loop {
         let mut status = 0;
-        // SAFETY: the status is written to.
+        // SAFETY: `status` outlives the call, which writes to it.
         let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
         if pid < 0 {
             let error = io::Error::last_os_error();
@@ -133,7 +133,7 @@ fn call(request: libc::c_uint, pid: libc::pid_t, data: libc::c_int) -> io::Resul
 
 /// Stops this process until its parent traces it.
 pub(super) fn stop() {
-    // SAFETY: has no effect but that.
+    // SAFETY: the call sends a signal to this process and takes no memory of it.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 

@@ -601,6 +601,34 @@ static void event_given_back(void)
     usleep(1200000);
 }
 
+static void *destroys_server(void *unused)
+{
+    (void)unused;
+    rdma_destroy_qp(server);
+    check(!rdma_destroy_id(server), "rdma_destroy_id");
+    return NULL;
+}
+
+/* The thread that destroys the id waits until another one acknowledges its event, and ends then, some time before its
+   process is killed. */
+static void event_given_back_late(void)
+{
+    pthread_t thread;
+    established();
+    check(!rdma_disconnect(client), "rdma_disconnect");
+    struct rdma_cm_event *event = get(of_server, RDMA_CM_EVENT_DISCONNECTED);
+    check(!pthread_create(&thread, NULL, destroys_server, NULL), "pthread_create");
+    usleep(200000);
+    check(!rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    check(!pthread_join(thread, NULL), "pthread_join");
+    rdma_destroy_qp(client);
+    take(of_client, RDMA_CM_EVENT_DISCONNECTED);
+    check(!rdma_destroy_id(client), "rdma_destroy_id");
+    check(!rdma_destroy_id(listener), "rdma_destroy_id");
+    usleep(1200000);
+    kill(getpid(), SIGKILL);
+}
+
 static const struct {
     const char *name;
     int connects;
@@ -638,6 +666,7 @@ static const struct {
     { "cm_handler_waits", 0, cm_handler_waits },
     { "event_kept", 0, event_kept },
     { "event_given_back", 0, event_given_back },
+    { "event_given_back_late", 0, event_given_back_late },
 };
 
 int main(int argc, char **argv)

@@ -51,7 +51,7 @@ pub struct Device {
 
 // SAFETY: the verbs library allows calls for the same objects from any thread.
 unsafe impl Send for Device {}
-// SAFETY: as above.
+// SAFETY: libibverbs locks what threads share.
 unsafe impl Sync for Device {}
 
 impl Device {
@@ -97,7 +97,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: both are alive; what was made from them holds this value, so it is gone.
         unsafe { sys::ibv_dealloc_pd(self.pd.as_ptr()) };
-        // SAFETY: as above.
+        // SAFETY: the context was opened by this value, and what was made of it is gone.
         unsafe { sys::ibv_close_device(self.context.as_ptr()) };
     }
 }
@@ -175,7 +175,7 @@ pub struct Cq {
     _device: Arc<Device>,
 }
 
-// SAFETY: as for the device.
+// SAFETY: libibverbs locks what threads share, of a queue as well.
 unsafe impl Send for Cq {}
 
 /// A completion.
@@ -244,7 +244,7 @@ impl Cq {
         // SAFETY: the channel is alive.
         let fd = unsafe { channel.as_ref() }.fd;
         let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry is there.
+        // SAFETY: `poll` outlives the call, which is told that it is one.
         if unsafe { libc::poll(&mut poll, 1, limit.as_millis() as c_int) } <= 0 {
             return Ok(false);
         }
@@ -277,7 +277,7 @@ pub struct Srq {
     _device: Arc<Device>,
 }
 
-// SAFETY: as for the device.
+// SAFETY: libibverbs locks what threads share, of a queue as well.
 unsafe impl Send for Srq {}
 
 impl Srq {
@@ -333,7 +333,7 @@ pub struct Qp {
     device: Arc<Device>,
 }
 
-// SAFETY: as for the device.
+// SAFETY: libibverbs locks what threads share, of a queue pair as well.
 unsafe impl Send for Qp {}
 
 /// A request for a send queue, without its scatter-gather elements.

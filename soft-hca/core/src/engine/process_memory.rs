@@ -210,7 +210,7 @@ pub(super) mod tests {
 
     impl Drop for Pages {
         fn drop(&mut self) {
-            // SAFETY: unmaps what `with_hole` has mapped.
+            // SAFETY: `with_hole` has mapped these bytes, and nobody uses them after this value.
             unsafe { libc::munmap(self.base.cast(), self.bytes) };
         }
     }

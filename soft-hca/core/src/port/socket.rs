@@ -152,7 +152,7 @@ impl Socket {
             messages.iter().map(|message| Control::of(&message.path, message.segment)).collect();
         // SAFETY: plain numbers and null pointers, for which zeros are good.
         let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
-        // SAFETY: as above.
+        // SAFETY: plain numbers and null pointers, here as well.
         let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { zeroed() };
         for (index, message) in messages.iter().enumerate() {
             parts[index].iov_base = message.bytes.as_ptr().cast_mut().cast();
@@ -184,7 +184,7 @@ impl Socket {
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         // SAFETY: plain numbers and null pointers, for which zeros are good.
         let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
-        // SAFETY: as above.
+        // SAFETY: plain numbers and null pointers, here as well.
         let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { zeroed() };
         for (index, slot) in inbox.0.iter_mut().enumerate() {
             parts[index].iov_base = slot.bytes.as_mut_ptr().cast();
@@ -249,7 +249,7 @@ impl Datagram {
                 }
                 _ => {}
             }
-            // SAFETY: an entry of this header.
+            // SAFETY: `next` is an entry of this header, whose buffer outlives the loop.
             next = unsafe { libc::CMSG_NXTHDR(header, next) };
         }
         (datagram, segment)
@@ -331,7 +331,7 @@ pub fn new_socket(family: libc::c_int) -> io::Result<UdpSocket> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: creates a descriptor that is nobody else's.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: created above.
+    // SAFETY: `socket` has created it above, and nobody else has it.
     Ok(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

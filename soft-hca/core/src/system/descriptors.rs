@@ -14,7 +14,7 @@ const HIDDEN_FROM: libc::c_int = 600;
 pub fn hide(fd: OwnedFd) -> OwnedFd {
     // SAFETY: a new descriptor of the same open file, which is nobody else's.
     match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIDDEN_FROM) }) {
-        // SAFETY: created above.
+        // SAFETY: `fcntl` has created it above, and nobody else has it.
         Ok(high) => unsafe { OwnedFd::from_raw_fd(high) },
         Err(_) => fd,
     }
@@ -23,7 +23,7 @@ pub fn hide(fd: OwnedFd) -> OwnedFd {
 /// Whether the other end of a connection is closed.
 pub fn has_hung_up(fd: &OwnedFd) -> bool {
     let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: one entry is there.
+    // SAFETY: `entry` outlives the call, which is told that it is one.
     unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
 }
 
@@ -39,7 +39,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
     // SAFETY: there is room for both descriptors.
     check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: created above, and nobody else's.
+    // SAFETY: `pipe2` has created them above, and nobody else has them.
     let [reader, writer] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((reader, writer))
 }

@@ -14,7 +14,7 @@ pub fn memory_file(name: &CStr) -> io::Result<File> {
     let fd = check(unsafe {
         libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
     })?;
-    // SAFETY: created above, and nobody else's.
+    // SAFETY: `memfd_create` has made it above, and nobody else has it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -22,6 +22,6 @@ pub fn memory_file(name: &CStr) -> io::Result<File> {
 /// under those who have mapped it.
 pub fn seal_size(file: &File) -> io::Result<()> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: our own descriptor.
+    // SAFETY: the file is open as long as it is borrowed; the command takes a number.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }).map(drop)
 }

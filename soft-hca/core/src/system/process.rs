@@ -3,7 +3,7 @@
 
 /// The effective user.
 pub fn user() -> u32 {
-    // SAFETY: has no preconditions.
+    // SAFETY: the call reads a number of the process and takes no arguments.
     unsafe { libc::geteuid() }
 }
 

@@ -13,7 +13,7 @@ use crate::uapi::verbs::status;
 /// Of this layout, and of what stands behind it, where checks are numbered by their places in
 /// [`Cause`](soft_hca_verbs::Cause) and [`Refusal`](soft_hca_verbs::Refusal): another one for a reader that
 /// would misunderstand it.
-pub(super) const VERSION: u8 = 9;
+pub(super) const VERSION: u8 = 10;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal {
@@ -341,6 +341,11 @@ events! {
         /// Its process id.
         pid: u32,
     }
+    /// The program acknowledges an event of an id while another of its threads waits for that in `rdma_destroy_id`.
+    Acknowledged = 23 {
+        /// Number of the id.
+        id: u32,
+    }
 }
 
 /// An object whose events were not acknowledged.
@@ -595,8 +600,9 @@ mod tests {
             (20, 40),
             (21, 12),
             (22, 4),
+            (23, 4),
         ];
-        assert_eq!((VERSION, SIZES), (9, &sizes[..]));
+        assert_eq!((VERSION, SIZES), (10, &sizes[..]));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn thread() -> u32 {
     if known != 0 {
         return known;
     }
-    // SAFETY: asks for a number.
+    // SAFETY: the call reads the thread's number and takes no arguments.
     let thread = unsafe { libc::gettid() } as u32;
     let _ = THREAD.try_with(|known| known.set(thread));
     thread

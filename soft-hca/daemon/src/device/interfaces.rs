@@ -39,7 +39,7 @@ pub(crate) fn interfaces() -> Vec<Interface> {
         if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: every entry has a name.
+        // SAFETY: every entry of `getifaddrs` has a C string as its name, until the list is freed below.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
         let interface = found.entry(name).or_insert_with_key(|name| {
             order.push(name.clone());
@@ -64,7 +64,7 @@ pub(crate) fn interfaces() -> Vec<Interface> {
 /// # Safety
 /// `address` is null or points to an address of the length that its family has.
 unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives null or an address that outlives the call.
     let Some(any) = (unsafe { address.as_ref() }) else { return };
     match libc::c_int::from(any.sa_family) {
         libc::AF_INET => {

@@ -43,13 +43,15 @@ impl Cm {
         };
         let is_over = state == Some(Over) && !id.is_datagram;
         let connection = id.connection.as_ref().filter(|_| !is_over);
-        let request = connection.filter(|connection| !connection.is_active);
         Known {
             channel: Some(id.file),
             listens: id.state == State::Listen,
             asked: asked.map(|call| (call, None)),
             qp: connection.map(|connection| connection.qpn.get()).filter(|number| *number != 0),
-            request: request.map(|request| (request.remote_qpn.get(), None)),
+            is_request: connection.is_some_and(|connection| !connection.is_active),
+            other: connection
+                .and_then(|of| self.other_end(of))
+                .map(|(owner, id)| (owner, id.number)),
             is_answered: state != Some(ReqReceived),
             is_disconnected: state == Some(DreqReceived) && !has_unread(),
             has_disconnected: state != Some(DreqReceived),
@@ -65,21 +67,28 @@ impl Cm {
         let first = file.events.front()?;
         let connection = self.ids.get(first.about()).and_then(|id| id.connection.as_ref());
         let other = connection.and_then(|connection| self.other_end(connection));
-        let other = other.and_then(|id| Some((self.files.get(id.file)?.owner as u32, id.file)));
+        let other = other.map(|(owner, id)| (owner, id.file));
         let (event, id) = first.told;
         let channel = (file.owner as u32, number);
         Some(Unread { channel, count: file.events.len(), first: (CmEvent(event), id), other })
     }
 
-    /// The other end of a connection, if that is an id of this fabric.
-    fn other_end(&self, connection: &Connection) -> Option<&Id> {
+    /// The other end of a connection, and its process, if that is an id of this fabric.
+    fn other_end(&self, connection: &Connection) -> Option<(u32, &Id)> {
+        // The passive side knows the other's id from the request on.
+        let is_of = |active: &Connection, passive: &Connection| {
+            let is_local = !active.peer.is_remote() && !passive.peer.is_remote();
+            is_local
+                && active.is_active
+                && !passive.is_active
+                && passive.remote_id == active.local_id
+        };
         let is_other = |id: &&Id| {
             let other = id.connection.as_ref();
-            other.is_some_and(|other| {
-                other.remote_id == connection.local_id && other.is_active != connection.is_active
-            })
+            other.is_some_and(|other| is_of(connection, other) || is_of(other, connection))
         };
-        self.ids.iter().map(|(_, id)| id).find(is_other)
+        let id = self.ids.iter().map(|(_, id)| id).find(is_other)?;
+        Some((self.files.get(id.file)?.owner as u32, id))
     }
 }
 

@@ -69,6 +69,9 @@ struct Known {
     names: HashMap<u32, u64>,
     /// Events of ids, by the library's name.
     ids: HashMap<u64, Events>,
+    /// Ids that are being destroyed, by the library's name: the number of each, and of its events that are to be
+    /// acknowledged before the call returns.
+    destroyed: HashMap<u64, (u32, u32)>,
     /// Completion queues that an event was taken of, by their index in the arena.
     queues: HashMap<u32, Arc<CqInfo>>,
     /// Queue pairs and shared receive queues that an event was taken of.
@@ -83,9 +86,21 @@ fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
     what(&mut KNOWN.lock())
 }
 
-/// The program acknowledges an event of an id, by the library's name for that.
-pub fn acknowledge(id: u64) {
-    with(|known| known.ids.entry(id).or_default().acknowledged += 1);
+/// The program acknowledges an event of an id, by the library's name for that. Gives the id's number if a thread
+/// destroys it, and waits for this.
+pub(super) fn acknowledge(id: u64) -> Option<u32> {
+    with(|known| {
+        let Some((number, missing)) = known.destroyed.get_mut(&id) else {
+            known.ids.entry(id).or_default().acknowledged += 1;
+            return None;
+        };
+        let number = *number;
+        *missing -= 1;
+        if *missing == 0 {
+            known.destroyed.remove(&id);
+        }
+        Some(number)
+    })
 }
 
 /// The calling thread asks for an event: it is done with the one before.
@@ -180,6 +195,7 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
                 with(|known| {
                     known.names.insert(answered, asked.uid);
                     known.ids.remove(&asked.uid);
+                    known.destroyed.remove(&asked.uid);
                 });
             }
             0
@@ -193,15 +209,23 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
         }
         _ => {
             let Ok(asked) = ucma::Target::decode(command.payload) else { return 0 };
-            let known = with(|known| {
-                let name = known.names.remove(&asked.id)?;
-                Some((name, known.ids.remove(&name).unwrap_or_default()))
-            });
-            // Of an id without a name nothing was seen.
-            let Some((name, Events { acknowledged, .. })) = known else { return 0 };
-            let missing = answered.saturating_sub(acknowledged);
-            missing.saturating_sub((missing > 0 && has_event(name)).into())
+            with(|known| known.destroys(asked.id, answered))
         }
+    }
+}
+
+impl Known {
+    /// An id is destroyed of which so many events were taken: how many the program has not acknowledged.
+    fn destroys(&mut self, number: u32, taken: u32) -> u32 {
+        // Of an id without a name nothing was seen.
+        let Some(name) = self.names.remove(&number) else { return 0 };
+        let Events { acknowledged, .. } = self.ids.remove(&name).unwrap_or_default();
+        let missing = taken.saturating_sub(acknowledged);
+        let missing = missing.saturating_sub((missing > 0 && has_event(name)).into());
+        if missing > 0 {
+            self.destroyed.insert(name, (number, missing));
+        }
+        missing
     }
 }
 
@@ -281,6 +305,26 @@ mod tests {
         id[EVENT as usize / 8] = 1;
         assert!(has_event(id.as_ptr() as u64));
         assert!(!has_event(8));
+    }
+
+    #[test]
+    fn an_id_that_is_destroyed_waits_for_the_rest_of_its_events() {
+        // The library's name for it.
+        let id = [0u64; 64];
+        let name = id.as_ptr() as u64;
+        let missing = with(|known| {
+            known.names.insert(7, name);
+            known.ids.insert(name, Events { taken: 3, acknowledged: 1 });
+            known.destroys(7, 3)
+        });
+        assert_eq!(missing, 2);
+        let waits = || with(|known| known.destroyed.get(&name).copied());
+        assert_eq!(waits(), Some((7, 2)));
+        assert_eq!(acknowledge(name), Some(7));
+        assert_eq!(waits(), Some((7, 1)));
+        assert_eq!(acknowledge(name), Some(7));
+        assert_eq!(waits(), None);
+        assert!(with(|known| known.ids.remove(&name).is_none()), "it has no events");
     }
 
     #[test]

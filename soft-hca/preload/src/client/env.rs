@@ -132,7 +132,7 @@ impl ClientEnv {
 fn add_token(fd: &OwnedFd) {
     let token = 1u64;
     // The system call itself, so that it is nobody's `write` but the kernel's.
-    // SAFETY: eight bytes are there.
+    // SAFETY: `token` has the eight bytes that are written and outlives the call.
     unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), &raw const token, 8) };
 }
 

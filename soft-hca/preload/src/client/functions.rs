@@ -31,15 +31,15 @@ pub(crate) struct Functions {
 /// The type is a function pointer.
 pub(crate) unsafe trait Function: Copy {}
 
-// SAFETY: a function pointer.
+// SAFETY: a function pointer, as big as any other.
 unsafe impl Function for PollCq {}
-// SAFETY: as above.
+// SAFETY: a function pointer, as big as any other.
 unsafe impl Function for Post {}
-// SAFETY: as above.
+// SAFETY: a function pointer, as big as any other.
 unsafe impl Function for StartPoll {}
-// SAFETY: as above.
+// SAFETY: a function pointer, as big as any other.
 unsafe impl Function for NextPoll {}
-// SAFETY: as above.
+// SAFETY: a function pointer, as big as any other.
 unsafe impl Function for EndPoll {}
 
 /// The word that has a function's address, or 0. It may be one of the program's own, in a structure of `verbs.h`.
@@ -86,7 +86,7 @@ mod tests {
         let slot = Slot::<NextPoll>::empty();
         assert!(slot.load(Relaxed).is_none());
         slot.store(Some(none_left), Relaxed);
-        // SAFETY: the function looks at nothing.
+        // SAFETY: `none_left` does not use its argument.
         assert_eq!(unsafe { slot.load(Relaxed).unwrap()(ptr::null_mut()) }, libc::ENOENT);
         slot.store(None, Relaxed);
         assert!(slot.load(Relaxed).is_none());

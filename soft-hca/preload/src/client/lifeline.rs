@@ -26,7 +26,7 @@ fn variable(name: &str) -> Option<&'static CStr> {
     let name = CString::new(name).ok()?;
     // SAFETY: a name that ends with NUL.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: the environment holds C strings.
+    // SAFETY: `getenv` gives null or a C string of the environment, which nobody changes here.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
@@ -43,7 +43,7 @@ pub fn is_lifeline(fd: RawFd) -> bool {
 
 /// Whether a descriptor is a connection to a socket with the name of a daemon's.
 fn leads_to_daemon(fd: RawFd) -> bool {
-    // SAFETY: zeros are a valid address.
+    // SAFETY: an address consists of numbers, for which zeros are good.
     let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
     let mut length = size_of_val(&address) as libc::socklen_t;
     // SAFETY: there is room for an address of this length.
@@ -110,7 +110,7 @@ mod tests {
         // SAFETY: the descriptor was made above, and is the test's.
         assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), moved) }, moved);
         assert!(!is_lifeline(moved));
-        // SAFETY: as above.
+        // SAFETY: `dup2` has made it above, and nobody else has it.
         unsafe { libc::close(moved) };
     }
 }

@@ -34,7 +34,7 @@
 //! A module uses those below it. From `process` on downwards is the state of the process; what stands behind a
 //! descriptor is in `files`, and knows the process that has opened it.
 
-pub mod acknowledged;
+mod acknowledged;
 mod buffers;
 mod cancel;
 mod cm;
@@ -88,7 +88,7 @@ pub use lifeline::{is_lifeline, keep_out_of, make_room};
 pub use netlink::socket;
 pub(crate) use of_process::OfProcess;
 pub use outcome::Outcome;
-pub use recorded::{exits, fault_happened, wait};
+pub use recorded::{acknowledges, exits, fault_happened, wait};
 
 /// Prepares a process that begins.
 pub fn starts() {

@@ -45,7 +45,7 @@ fn last_error() -> Errno {
 }
 
 fn open(kind: i32) -> Result<OwnedFd> {
-    // SAFETY: makes a new descriptor.
+    // SAFETY: the call takes numbers and creates a descriptor, nothing else.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_USERSOCK) };
     // SAFETY: if there is one, it is nobody else's.
     if fd < 0 { Err(last_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
@@ -85,7 +85,7 @@ pub(super) fn send(fd: RawFd, datagram: &[u8]) -> Result<usize> {
 
 /// `read(2)`
 pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
-    // SAFETY: the buffer is writable.
+    // SAFETY: the buffer is borrowed for writing, and the call is told its length.
     let bytes =
         unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
     match usize::try_from(bytes) {
@@ -96,7 +96,7 @@ pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<Outcome> {
 }
 
 fn address(fd: RawFd) -> Result<libc::sockaddr_nl> {
-    // SAFETY: zeros are a valid address.
+    // SAFETY: an address consists of numbers, for which zeros are good.
     let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
     let mut size = size_of_val(&address) as u32;
     // SAFETY: there is room for an address of this size.

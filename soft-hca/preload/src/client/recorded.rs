@@ -217,6 +217,20 @@ pub fn exits(status: i32) {
     }
 }
 
+/// The program acknowledges an event of an id, by the library's name for that. A record has it if another thread
+/// waits for it.
+pub fn acknowledges(name: u64) {
+    let id = acknowledged::acknowledge(name);
+    let (Some(id), Some(process)) = (id, process::current()) else { return };
+    let recorder = &process.env.recorder;
+    if recorder.is_on() {
+        recorder.prepare();
+        polled::over(process);
+        let about = recorder.about(recorder.index());
+        recorder.append(about, &event::Acknowledged { id }.into(), &[]);
+    }
+}
+
 /// A thread that waits for an event.
 #[derive(Debug)]
 pub struct Waiting {

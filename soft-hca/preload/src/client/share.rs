@@ -60,7 +60,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// The share, if there are queue pairs with peers on other hosts, or have been.
 fn own() -> Option<&'static Own> {
-    // SAFETY: null, or leaked by `ask`.
+    // SAFETY: the pointer is null, or `ask` has leaked what it points to.
     let own = unsafe { OWN.load(Acquire).as_ref() }?;
     own.is_in_use().then_some(own)
 }
@@ -119,7 +119,7 @@ fn ask_for_sockets(connection: &Connection) -> Option<Vec<Socket>> {
 
 /// A child of `fork` may outlive the daemon, and has no use for the sockets.
 pub(super) fn close_in_child() {
-    // SAFETY: null, or leaked by `ask`.
+    // SAFETY: the pointer is null, or `ask` has leaked what it points to.
     let own = unsafe { OWN.load(Acquire).as_ref() };
     let lent = own.and_then(|own| own.lent.get());
     // They are closed once: in a child of the child other files may have their numbers.

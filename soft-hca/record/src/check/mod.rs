@@ -24,6 +24,7 @@ use serde::Serialize;
 use crate::entry::Entry;
 use crate::model::Run;
 use crate::place::Place;
+use crate::words::without_numbers;
 use found::{Found, Lookout, Scene};
 
 pub use rule::Rule;
@@ -168,8 +169,7 @@ impl Checker {
     fn add(&mut self, found: Vec<Found>) {
         for Found { rule, process, place, what, t, source, .. } in found {
             let program = self.run.name(process);
-            let is_value = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
-            let kind = what.split(' ').filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ");
+            let kind = without_numbers(&what);
             let at = source.as_ref().map(|source| source.to_string()).unwrap_or_default();
             let new = Finding {
                 rule,

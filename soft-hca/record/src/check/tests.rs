@@ -274,6 +274,20 @@ fn who_waits_for_acknowledgements_in_vain_is_found() {
         }
         findings(&run)
     };
+    // Another thread acknowledges so many.
+    let waits_for = |events: u32, acknowledged: u32| {
+        let mut run = Run::new();
+        run.put(10, CLIENT, "call", json!({
+            "name": "rdma_destroy_id", "args": [["id", {"cm_id": 2}]], "duration": 1, "result": {"done": []},
+            "unacknowledged": events, "thread": 4730,
+        }));
+        for _ in 0..acknowledged {
+            run.call(CLIENT, "rdma_ack_cm_event", json!([["id", {"cm_id": 2}]]), json!([]));
+        }
+        findings(&run)
+    };
+    assert_eq!(waits_for(2, 2), []);
+    assert_eq!(waits_for(2, 1)[0].what, "rdma_destroy_id waits for 1 event to be acknowledged");
     let [found] = &waits(false)[..] else { panic!("one finding") };
     assert_eq!((found.rule, &found.place[..]), (Rule::Unacked, "cq 2"));
     assert_eq!(found.what, "ibv_destroy_cq waits for 2 events to be acknowledged");

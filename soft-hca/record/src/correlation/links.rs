@@ -1,15 +1,15 @@
 //! Which entries belong together.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-use soft_hca_verbs::{CmEvent, WcStatus};
+use soft_hca_verbs::WcStatus;
 
+use super::connections::Connections;
 use super::link::Sent;
 use super::model::{Arrival, Flow};
 use super::regions;
 use super::{Correlation, Transfer};
-use crate::arguments::cm_id;
-use crate::entry::{Call, Channel, ConnectionEvent, What};
+use crate::entry::{Channel, What};
 use crate::requests::{Matching, Request};
 
 /// What has been seen so far.
@@ -43,11 +43,14 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
         regions::add(&mut correlation.regions, at, &effect);
         let woken = seen.woken.remove(&(participant, thread));
         match &entry.what {
-            What::Call(call) => seen.connections.call(at, participant, call, correlation),
+            What::Call(call) => {
+                let ids = &seen.matching.run.ids;
+                seen.connections.call(at, (entry.process, call), ids, correlation);
+            }
             What::ConnectionEvent(event) => {
                 correlation.groups.extend(woken.map(|woken| vec![woken, at]));
-                let asker = event.qp.and_then(|qp| seen.owner(qp));
-                seen.connections.event(at, participant, event, asker, correlation);
+                let ids = &seen.matching.run.ids;
+                seen.connections.event(at, (entry.process, event), ids, correlation);
             }
             What::Wait { on, fd } => {
                 seen.waits.insert((participant, thread, (*on, *fd)), at);
@@ -175,164 +178,6 @@ fn sender(correlation: &Correlation<'_>, received: usize) -> Option<usize> {
         .find(|(entry, _)| entry.process == by && matches!(entry.what, What::Executed(_)))
         .filter(|_| is_success)?;
     correlation.transfer[at]
-}
-
-/// An id of the connection manager: the participant and the number.
-type Id = (usize, u32);
-
-/// The connection manager's conversations.
-#[derive(Default)]
-struct Connections {
-    /// The group of what an id is about now.
-    chain: HashMap<Id, usize>,
-    /// The other end.
-    other: HashMap<Id, Id>,
-    /// What was called last on an id, by the event that it leads to.
-    leads: HashMap<(Id, &'static str), usize>,
-    /// Connections that were asked for and have not arrived, in their order.
-    asked: VecDeque<(Id, usize)>,
-}
-
-/// Calls that lead to events without a peer.
-const LOCAL: [&str; 3] = ["rdma_resolve_addr", "rdma_resolve_route", "rdma_join_multicast"];
-
-/// The one of these that leads to an event.
-fn led_to(event: CmEvent) -> Option<&'static str> {
-    use CmEvent as Event;
-    match event {
-        Event::ADDR_RESOLVED | Event::ADDR_ERROR | Event::ADDR_CHANGE => Some(LOCAL[0]),
-        Event::ROUTE_RESOLVED | Event::ROUTE_ERROR => Some(LOCAL[1]),
-        Event::MULTICAST_JOIN | Event::MULTICAST_ERROR => Some(LOCAL[2]),
-        _ => None,
-    }
-}
-
-impl Connections {
-    fn join(&mut self, at: usize, id: Id, correlation: &mut Correlation<'_>) {
-        let chain = *self.chain.entry(id).or_insert_with(|| {
-            correlation.groups.push(Vec::new());
-            correlation.groups.len() - 1
-        });
-        correlation.groups[chain].push(at);
-    }
-
-    /// From here on an id is about something new.
-    fn anew(&mut self, id: Id, correlation: &mut Correlation<'_>) {
-        correlation.groups.push(Vec::new());
-        self.chain.insert(id, correlation.groups.len() - 1);
-    }
-
-    fn call(
-        &mut self,
-        at: usize,
-        participant: usize,
-        call: &Call,
-        correlation: &mut Correlation<'_>,
-    ) {
-        let Some(id) = cm_id(&call.args, "id").map(|id| (participant, id)) else { return };
-        if let Some(name) = LOCAL.iter().find(|name| **name == call.name) {
-            self.anew(id, correlation);
-            self.leads.insert((id, name), at);
-            self.join(at, id, correlation);
-            return;
-        }
-        match call.name.as_str() {
-            "rdma_connect" => {
-                self.anew(id, correlation);
-                self.asked.push_back((id, at));
-                self.leads.insert((id, "connect"), at);
-            }
-            "rdma_accept" => {
-                self.leads.insert((id, "accept"), at);
-            }
-            "rdma_reject" => {
-                self.leads.insert((id, "reject"), at);
-            }
-            "rdma_disconnect" => {
-                let closing = self.other.get(&id).and_then(|other| {
-                    self.leads.contains_key(&(*other, "disconnect")).then(|| self.chain.get(other))
-                });
-                match closing.flatten().copied() {
-                    Some(chain) => {
-                        self.chain.insert(id, chain);
-                    }
-                    None => {
-                        self.anew(id, correlation);
-                        if let (Some(&other), Some(&chain)) =
-                            (self.other.get(&id), self.chain.get(&id))
-                        {
-                            self.chain.insert(other, chain);
-                        }
-                    }
-                }
-                self.leads.insert((id, "disconnect"), at);
-            }
-            _ => return,
-        }
-        self.join(at, id, correlation);
-    }
-
-    fn event(
-        &mut self,
-        at: usize,
-        participant: usize,
-        event: &ConnectionEvent,
-        asker: Option<usize>,
-        correlation: &mut Correlation<'_>,
-    ) {
-        let id = (participant, event.id);
-        if let Some(call) = led_to(event.event) {
-            if let Some(from) = self.leads.remove(&(id, call)) {
-                correlation.flows.push(Flow { from, to: at });
-            }
-            self.join(at, id, correlation);
-            return;
-        }
-        let other = self.other.get(&id).copied();
-        let from = match event.event {
-            CmEvent::CONNECT_REQUEST => {
-                let asked = asker.and_then(|asker| {
-                    self.asked.iter().position(|((participant, _), _)| *participant == asker)
-                });
-                let asked = asked.or(if self.asked.is_empty() { None } else { Some(0) });
-                let asked = asked.and_then(|asked| self.asked.remove(asked));
-                if let Some((asker, _)) = asked {
-                    self.other.insert(asker, id);
-                    self.other.insert(id, asker);
-                    if let Some(&chain) = self.chain.get(&asker) {
-                        self.chain.insert(id, chain);
-                    }
-                } else {
-                    self.anew(id, correlation);
-                }
-                asked.map(|(_, at)| at)
-            }
-            CmEvent::CONNECT_RESPONSE | CmEvent::ESTABLISHED => {
-                // Who accepts is told when the other side's answer has come.
-                let of_other =
-                    |what| other.and_then(|other| self.leads.get(&(other, what))).copied();
-                let accepted = of_other("accept");
-                let from = match self.leads.contains_key(&(id, "accept")) {
-                    true => accepted.or_else(|| of_other("established")),
-                    false => accepted,
-                };
-                self.leads.insert((id, "established"), at);
-                from
-            }
-            CmEvent::REJECTED => other.and_then(|other| self.leads.remove(&(other, "reject"))),
-            CmEvent::DISCONNECTED => {
-                other.and_then(|other| self.leads.remove(&(other, "disconnect")))
-            }
-            CmEvent::UNREACHABLE | CmEvent::CONNECT_ERROR => {
-                self.leads.get(&(id, "connect")).copied()
-            }
-            _ => None,
-        };
-        if let Some(from) = from {
-            correlation.flows.push(Flow { from, to: at });
-        }
-        self.join(at, id, correlation);
-    }
 }
 
 /// Makes groups of transfers and waits, and lists each entry's groups.

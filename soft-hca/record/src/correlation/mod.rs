@@ -4,6 +4,7 @@
 //! - [`model`]: the result
 //! - [`links`]: a work request, the receive that it met and both completions; the arming of a completion queue and
 //!   the wake-up that follows; a call and the events that it leads to
+//! - [`connections`]: a call of the connection manager and the events that it leads to
 //! - [`link`]: the same where packets are between
 //! - [`numbers`], [`regions`], [`queue_pairs`]: a work request's number, its memory, whose queue pair an entry
 //!   is about
@@ -11,6 +12,7 @@
 //! - [`phases`]: setup, connection, messages, teardown
 //! - [`rounds`]: parts that repeat, such as the rounds of a ping-pong
 
+mod connections;
 mod link;
 mod links;
 mod model;
@@ -190,10 +192,8 @@ fn participants(
 /// A command line without the folder of its program.
 fn short(command: &[String]) -> String {
     let mut words = command.to_vec();
-    if let Some(program) = words.first_mut() {
-        if let Some(name) = program.rsplit('/').next().filter(|name| !name.is_empty()) {
-            *program = name.to_owned();
-        }
+    if let Some(first) = words.first_mut() {
+        *first = Role::Program.program(command).to_owned();
     }
     words::command_line(&words)
 }

@@ -3,19 +3,14 @@
 
 use soft_hca_verbs::cause::{Cause, Lost, Peer};
 
-use crate::model::{End, QueuePair, Region, Run};
+use crate::hang::Moment;
+use crate::model::{End, QueuePair, Region};
 use crate::time::duration;
 
 /// The evidence, and a cause that is more likely than the usual one.
 pub(super) type Evidence = (String, Option<&'static str>);
 
-/// A run at a time.
-pub(super) struct Witness<'r> {
-    pub(super) run: &'r Run,
-    pub(super) t: u64,
-}
-
-impl Witness<'_> {
+impl Moment<'_> {
     /// When something was.
     fn before(&self, t: u64) -> String {
         format!("{} before", duration(self.t.saturating_sub(t)))

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use soft_hca_verbs::WcStatus;
 
-use super::order::kind;
 use super::{Explainer, Problem, STALL_NS};
 use crate::entry::{Entry, What};
+use crate::words::{times, without_numbers};
 
 /// Something that was told, and how often it has happened since.
 #[derive(Debug)]
@@ -54,8 +54,7 @@ impl Live {
         let told = self.told.drain().map(|(_, told)| told).filter(|told| told.again > 0);
         let mut lines: Vec<_> = told
             .map(|Told { what, again }| {
-                let times = if again == 1 { "time" } else { "times" };
-                format!("{again} more {times}: {what}\n")
+                format!("{}: {what}\n", times(again, "more time", "more times"))
             })
             .collect();
         lines.sort();
@@ -64,7 +63,7 @@ impl Live {
 
     fn tell(&mut self, problem: Problem) -> Option<String> {
         let Problem { process, what, why, cause, source, .. } = problem;
-        let key = (process, kind(&what));
+        let key = (process, without_numbers(&what));
         if let Some(told) = self.told.get_mut(&key) {
             told.again += 1;
             return None;

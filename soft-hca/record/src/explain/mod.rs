@@ -24,7 +24,6 @@ use crate::time::duration;
 use crate::usual::{asynchronous, call_cause, side, status_meaning, usual_cause};
 use crate::value::{Name, Value};
 use crate::words::compared;
-use evidence::Witness;
 use problem::{About, Role};
 
 pub use live::Live;
@@ -185,7 +184,7 @@ impl Explainer {
 
     /// Requests that a call, or the end of their process, keeps from being executed.
     fn stopped(&mut self, t: u64, stopped: Vec<Stopped>) -> Vec<Problem> {
-        let witness = Witness { run: &self.run, t };
+        let moment = Moment::of_record(&self.run, t);
         let (mut waited, mut silent) = (Vec::new(), Vec::new());
         for Stopped { qp, process, how, stalled, unfinished } in stopped {
             // The completion of a request that was reported as waiting says nothing new.
@@ -199,7 +198,7 @@ impl Explainer {
             };
             // The daemon has put the request off until its own process's memory was gone, and then tried it.
             let is_meant = |stalled: &Stalled| {
-                let is_own = stalled.is_out_of_reach(t) && !witness.peer_has_ended(qp);
+                let is_own = stalled.is_out_of_reach(t) && !moment.peer_has_ended(qp);
                 !is_own || how != Stop::ProcessEnded
             };
             let stalled = stalled.filter(is_meant);
@@ -284,7 +283,7 @@ impl Explainer {
     fn explain(&self, reason: &Cause, subject: Side, at: (u32, u64)) -> (String, &'static str) {
         let (qp, t) = at;
         let (evidence, cause) = match subject {
-            Side::Requester => Witness { run: &self.run, t }.evidence(qp, reason),
+            Side::Requester => self.at(t).evidence(qp, reason),
             Side::Responder => Default::default(),
         };
         let counts = match reason {
@@ -296,7 +295,7 @@ impl Explainer {
     }
 
     fn at(&self, t: u64) -> Moment<'_> {
-        Moment { run: &self.run, t, is_now: false, is_asked: false }
+        Moment::of_record(&self.run, t)
     }
 
     /// A send that its own program has flushed.
@@ -395,7 +394,7 @@ impl Explainer {
         if completion.status == WcStatus::WR_FLUSH_ERR {
             // Receives are flushed when the program ends a connection; what another host has got is told by its
             // acknowledgements.
-            if let Some(how) = (Witness { run: &self.run, t: entry.t }).shut(qp) {
+            if let Some(how) = self.at(entry.t).shut(qp) {
                 let is_remote = self.run.qps.get(&qp).is_some_and(|qp| qp.has_packets);
                 let is_send = effect.flushes_send && !is_remote;
                 return is_send.then(|| self.flushed(entry, completion, how));

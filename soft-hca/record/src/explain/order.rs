@@ -5,16 +5,11 @@ use std::collections::HashMap;
 
 use super::problem::{About, Problem, Role};
 use crate::model::STALL_NS;
+use crate::words::without_numbers;
 
 /// What follows from a cause may be traced before it, by so many nanoseconds: who fails the peer's
 /// queue pair does so before its own.
 const WINDOW_NS: u64 = 100_000_000;
-
-/// A text without its numbers.
-pub(super) fn kind(text: &str) -> String {
-    let is_word = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
-    text.split([' ', '=']).filter(is_word).collect::<Vec<_>>().join(" ")
-}
 
 impl Problem {
     /// Whether it is to be told while the program runs: what follows from something else was
@@ -45,7 +40,13 @@ fn folded(mut problems: Vec<Problem>) -> Vec<Problem> {
         // Completions of many queue pairs may be lost in one queue.
         let is_cause = problem.about.role == Role::Cause;
         let qp = if is_cause && cq.is_some() { None } else { qps.first().copied() };
-        let key = (problem.process, kind(&problem.what), kind(&problem.why), qp, *cq);
+        let key = (
+            problem.process,
+            without_numbers(&problem.what),
+            without_numbers(&problem.why),
+            qp,
+            *cq,
+        );
         let index = *known.entry(key).or_insert(folded.len());
         match folded.get_mut(index) {
             Some(first) => {

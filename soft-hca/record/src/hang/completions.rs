@@ -2,7 +2,7 @@
 
 use soft_hca_verbs::cause::{Cause, Side};
 
-use super::moment::{HANG_NS, Moment, Verdict, times};
+use super::moment::{HANG_NS, Moment, Verdict};
 use crate::arguments::qp;
 use crate::cause::sentence;
 use crate::entry::Channel;
@@ -10,6 +10,7 @@ use crate::model::{Armed, Blocked, CompletionQueue, Doing, End, QueuePair};
 use crate::time::duration;
 use crate::usual::{side, usual_cause};
 use crate::value::Named;
+use crate::words::times;
 
 const STALLED: &str =
     "the peer is on another host, has ended, or has its hands full: see its record";

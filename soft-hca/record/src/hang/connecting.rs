@@ -19,9 +19,9 @@ impl Moment<'_> {
         for (number, id) in asking {
             let (call, t) = id.asked?;
             let verdict = match call {
-                "rdma_connect" => self.not_accepted((process, *number), id),
-                "rdma_accept" => self.not_established(id),
-                "rdma_disconnect" => self.not_disconnected(id),
+                "rdma_connect" => self.not_accepted((process, *number)),
+                "rdma_accept" => self.not_established((process, *number)),
+                "rdma_disconnect" => self.not_disconnected((process, *number)),
                 _ => None,
             };
             if let Some((why, cause)) = verdict {
@@ -111,10 +111,8 @@ impl Moment<'_> {
         Some((why, cause))
     }
 
-    fn not_accepted(&self, _key: Key, id: &Id) -> Verdict {
-        let request = id.qp.and_then(|qp| self.run.ids.request_of(qp));
-        if let Some(((process, number), request)) = request {
-            let (_, taken) = request.request?;
+    fn not_accepted(&self, key: Key) -> Verdict {
+        if let Some(((process, number), request)) = self.run.ids.other_end(key) {
             if request.is_answered {
                 return None;
             }
@@ -122,7 +120,7 @@ impl Moment<'_> {
             let why = format!(
                 "{name} has taken the request{} (id {number}), and has called neither rdma_accept nor \
                  rdma_reject",
-                self.since(" ", taken)
+                self.since(" ", request.taken)
             );
             return Some((why, "the server forgets to answer, or waits for something else first"));
         }
@@ -155,8 +153,8 @@ impl Moment<'_> {
         Some((why, "the server does not call rdma_get_cm_event for its listening id"))
     }
 
-    fn not_established(&self, id: &Id) -> Verdict {
-        let ((process, number), other) = self.run.ids.other_end(id)?;
+    fn not_established(&self, key: Key) -> Verdict {
+        let ((process, number), other) = self.run.ids.other_end(key)?;
         if !self.lives(process) || other.asked.is_none_or(|(call, _)| call != "rdma_connect") {
             return None;
         }
@@ -167,8 +165,8 @@ impl Moment<'_> {
         Some((why, "who connects has to call rdma_get_cm_event, which completes the connection"))
     }
 
-    fn not_disconnected(&self, id: &Id) -> Verdict {
-        let ((process, number), other) = self.run.ids.other_end(id)?;
+    fn not_disconnected(&self, key: Key) -> Verdict {
+        let ((process, number), other) = self.run.ids.other_end(key)?;
         if !self.lives(process) || other.has_disconnected {
             return None;
         }

@@ -1,7 +1,8 @@
 //! Why a completion channel gives no event.
 
-use super::moment::{HANG_NS, Moment, Verdict, times};
+use super::moment::{HANG_NS, Moment, Verdict};
 use crate::model::{Armed, CompletionQueue};
+use crate::words::times;
 
 const NEVER: &str = "ibv_req_notify_cq is missing before the wait";
 const AGAIN: &str = "ibv_req_notify_cq arms for one event: call it again after each one, and then poll \

@@ -1,9 +1,10 @@
 //! Findings about a fabric beside its threads: programs that are stopped, send queues that do not go on, events that
 //! no program takes.
 
-use super::moment::{Moment, times};
+use super::moment::Moment;
 use crate::entry::Channel;
 use crate::model::{Blocked, Doing, Unread};
+use crate::words::times;
 
 /// Something of a process that does not go on.
 #[derive(Clone, Debug)]

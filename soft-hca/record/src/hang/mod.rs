@@ -14,10 +14,11 @@ use std::sync::Arc;
 use crate::entry::Channel;
 use crate::model::{Blocked, Doing, Thread};
 use crate::place::Place;
+use crate::words::times;
 
 pub use fabric::Finding;
 pub use moment::Moment;
-use moment::{Verdict, times};
+use moment::Verdict;
 
 /// A thread that is blocked, and why.
 #[derive(Clone, Debug)]

@@ -23,8 +23,11 @@ pub struct Moment<'a> {
     pub is_asked: bool,
 }
 
-pub(super) fn times(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+impl<'r> Moment<'r> {
+    /// A time of a record.
+    pub(crate) fn of_record(run: &'r Run, t: u64) -> Self {
+        Self { run, t, is_now: false, is_asked: false }
+    }
 }
 
 impl Moment<'_> {

@@ -4,7 +4,6 @@ use soft_hca_verbs::EventType;
 
 use super::{CompletionQueue, Effect, End, Process, QueuePair, Run, Stop, Stopped, source};
 use crate::entry::{Channel, Entry, Packet, Seen, What};
-use crate::text::short_name;
 
 impl Run {
     /// Takes another entry in.
@@ -19,7 +18,7 @@ impl Run {
         effect.region = self.regions.entry(at, entry);
         match &entry.what {
             What::ProcessBegan { pid, role, command, .. } => {
-                let name = format!("{}[{pid}]", short_name(*role, command));
+                let name = format!("{}[{pid}]", role.program(command));
                 self.processes.insert(process, Process { name, ..Process::default() });
             }
             What::ProcessEnded { .. } => effect.stopped = self.process_ended(process, t),

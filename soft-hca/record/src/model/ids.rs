@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use soft_hca_verbs::CmEvent;
 
 use crate::arguments::{cm_id, event_channel, qp};
+use crate::calls::ACKNOWLEDGES;
 use crate::connection;
 use crate::entry::{Call, ConnectionEvent, Entry, Outcome, What};
 use crate::value::Named;
@@ -23,8 +24,12 @@ pub struct Id {
     pub asked: Option<(&'static str, Option<u64>)>,
     /// The queue pair that it connects.
     pub qp: Option<u32>,
-    /// Of a request that was taken: the peer's queue pair, and when, if that is known.
-    pub request: Option<(u32, Option<u64>)>,
+    /// It is that of a connection request, which was taken.
+    pub is_request: bool,
+    /// When that was, if it is known.
+    pub taken: Option<u64>,
+    /// The other end of its connection, from the time on when the request was taken.
+    pub other: Option<Key>,
     /// It was accepted or rejected.
     pub is_answered: bool,
     /// It was told that the peer has disconnected.
@@ -68,7 +73,7 @@ pub struct Ids {
 impl Id {
     /// Whether it gets no event before the program calls something for it.
     pub fn gets_nothing(&self) -> bool {
-        let may_get = self.listens || self.asked.is_some() || self.request.is_some();
+        let may_get = self.listens || self.asked.is_some() || self.is_request;
         !may_get && (self.is_over || !self.is_established)
     }
 }
@@ -102,7 +107,10 @@ impl Ids {
             }
             return;
         }
-        let Some(number) = cm_id(&call.args, "id") else { return };
+        // An id whose events are acknowledged may be gone.
+        let Some(number) = cm_id(&call.args, "id").filter(|_| call.name != ACKNOWLEDGES) else {
+            return;
+        };
         let key = (entry.process, number);
         if call.name == "rdma_destroy_id" {
             if let Some(id) = self.all.remove(&key) {
@@ -126,7 +134,10 @@ impl Ids {
             // An id that was told of the end gets no further event.
             let is_over = name == "rdma_disconnect" && id.is_disconnected;
             // The library of who connects answers an acceptance by one of its own.
-            let is_answer = name == "rdma_accept" && id.request.is_none();
+            let is_answer = name == "rdma_accept" && !id.is_request;
+            if name == "rdma_connect" {
+                id.other = None;
+            }
             if !is_answer {
                 id.asked = (!is_over).then_some((name, Some(entry.t)));
             }
@@ -139,9 +150,15 @@ impl Ids {
             let listener = self.all.entry((entry.process, listen)).or_default();
             listener.events.push(taken);
             let channel = listener.channel;
-            let request = event.qp.map(|qp| (qp, Some(entry.t)));
-            let new = Id { channel, request, ..Id::default() };
-            self.all.insert((entry.process, event.id), new);
+            let (key, other) = ((entry.process, event.id), self.asking_for(event.qp));
+            if let Some(asking) = other.and_then(|other| self.all.get_mut(&other)) {
+                asking.other = Some(key);
+            }
+            // Of datagrams the one who accepts gets no further event.
+            let is_request = event.qp.is_some();
+            let taken = is_request.then_some(entry.t);
+            let new = Id { channel, is_request, taken, other, ..Id::default() };
+            self.all.insert(key, new);
             return;
         }
         let id = self.all.entry((entry.process, event.id)).or_default();
@@ -156,6 +173,21 @@ impl Ids {
         id.is_disconnected |= event.event == CmEvent::DISCONNECTED;
     }
 
+    /// The id whose `rdma_connect` has made a request, by its queue pair's number. The request of one for datagrams
+    /// tells none; it is that of the first whose request was not taken.
+    fn asking_for(&self, qp: Option<u32>) -> Option<Key> {
+        let mut all = self.all.iter();
+        match qp {
+            Some(qp) => all.find(|(_, id)| id.qp == Some(qp) && !id.is_request),
+            None => {
+                let asks = |id: &Id| id.asked.filter(|(call, _)| *call == "rdma_connect");
+                let all = all.filter(|(_, id)| id.other.is_none() && asks(id).is_some());
+                all.min_by_key(|(_, id)| asks(id).map(|(_, t)| t))
+            }
+        }
+        .map(|(key, _)| *key)
+    }
+
     /// The id that arguments of a process name.
     pub(super) fn get(&self, process: u32, args: &[Named]) -> Option<&Id> {
         self.all.get(&(process, cm_id(args, "id")?))
@@ -168,7 +200,16 @@ impl Ids {
 
     /// The queue pair that an id connects, or that the last one of this number did.
     pub fn qp_of(&self, key: Key) -> Option<u32> {
-        self.all.get(&key).or_else(|| self.destroyed.get(&key))?.qp
+        self.last_of(key)?.qp
+    }
+
+    /// The other end of the connection of an id, or of the last one of this number; that may be gone, too.
+    pub fn other_of(&self, key: Key) -> Option<Key> {
+        self.last_of(key)?.other
+    }
+
+    fn last_of(&self, key: Key) -> Option<&Id> {
+        self.all.get(&key).or_else(|| self.destroyed.get(&key))
     }
 
     /// The ids of a process.
@@ -176,22 +217,80 @@ impl Ids {
         self.all.range((process, 0)..=(process, u32::MAX)).map(|((_, number), id)| (*number, id))
     }
 
-    /// The request that has come of the `rdma_connect` with a queue pair.
-    pub fn request_of(&self, qp: u32) -> Option<(Key, &Id)> {
-        let is_its = |(_, id): &(&Key, &Id)| id.request.is_some_and(|(from, _)| from == qp);
-        self.all.iter().rev().find(is_its).map(|(key, id)| (*key, id))
+    /// The other end of an id, if it is there.
+    pub fn other_end(&self, key: Key) -> Option<(Key, &Id)> {
+        let other = self.all.get(&key)?.other?;
+        // Its number may be another's by this time.
+        let id = self.all.get(&other).filter(|id| id.other == Some(key))?;
+        Some((other, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{CLIENT, Run, SERVER};
+
+    /// Ids of a client call `rdma_connect`, each with this queue pair.
+    fn connect(asking: &[(u32, u32)]) -> Run {
+        let mut run = Run::new();
+        for (id, qp) in asking {
+            let args = json!([["id", {"cm_id": id}], ["qp_num", {"qp": qp}]]);
+            run.call(CLIENT, "rdma_connect", args, json!([]));
+        }
+        run
     }
 
-    /// The other end of an id.
-    pub fn other_end(&self, id: &Id) -> Option<(Key, &Id)> {
-        match id.request {
-            Some((from, _)) => {
-                let mut all = self.all.iter();
-                let is_its =
-                    |(_, other): &(&Key, &Id)| other.qp == Some(from) && other.request.is_none();
-                all.find(is_its).map(|(key, id)| (*key, id))
-            }
-            None => self.request_of(id.qp?),
-        }
+    /// A request comes to a listener, with the peer's queue pair if it tells that.
+    fn comes(run: &mut Run, id: u32, qp: Value) {
+        run.event(SERVER, "RDMA_CM_EVENT_CONNECT_REQUEST", id, json!({"listen_id": 0, "qp": qp}));
+    }
+
+    fn ids(run: &Run) -> Ids {
+        let mut ids = Ids::default();
+        run.entries().iter().for_each(|entry| ids.entry(entry));
+        ids
+    }
+
+    #[test]
+    fn a_request_is_that_of_the_id_with_its_queue_pair() {
+        let mut run = connect(&[(1, 17), (2, 18)]);
+        comes(&mut run, 5, json!(18));
+        let ids = ids(&run);
+        assert_eq!(ids.other_of((SERVER, 5)), Some((CLIENT, 2)));
+        assert_eq!(ids.other_end((CLIENT, 2)).map(|(key, _)| key), Some((SERVER, 5)));
+        assert_eq!(ids.other_of((CLIENT, 1)), None);
+    }
+
+    /// A request that comes from where nobody records is nobody's.
+    #[test]
+    fn a_request_of_another_host_has_no_other_end() {
+        let mut run = connect(&[(1, 17)]);
+        comes(&mut run, 5, json!(99));
+        assert_eq!(ids(&run).other_of((SERVER, 5)), None);
+    }
+
+    #[test]
+    fn requests_for_datagrams_come_in_their_order() {
+        let mut run = connect(&[(2, 18), (1, 17)]);
+        comes(&mut run, 5, json!(null));
+        comes(&mut run, 6, json!(null));
+        let ids = ids(&run);
+        let others = [5, 6].map(|id| ids.other_of((SERVER, id)));
+        assert_eq!(others, [Some((CLIENT, 2)), Some((CLIENT, 1))]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_no_end_of_a_connection_of_before() {
+        let mut run = connect(&[(1, 17)]);
+        comes(&mut run, 5, json!(17));
+        run.call(CLIENT, "rdma_destroy_id", json!([["id", {"cm_id": 1}]]), json!([]));
+        let gone = ids(&run);
+        assert_eq!(gone.other_of((CLIENT, 1)), Some((SERVER, 5)), "that is gone");
+        assert!(gone.other_end((SERVER, 5)).is_none());
+        run.call(CLIENT, "rdma_create_id", json!([]), json!([["id", {"cm_id": 1}]]));
+        assert!(ids(&run).other_end((SERVER, 5)).is_none());
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::arguments::cm_id;
+use crate::calls::ACKNOWLEDGES;
 use crate::entry::{Channel, Entry, What};
 use crate::place::Place;
 use crate::value::{Name, Named, Value};
@@ -102,8 +104,12 @@ impl Threads {
                 let (call, events) = (call.name.clone(), call.unacknowledged);
                 Doing::Destroys { call, object, events }
             }
-            _ => {
+            what => {
                 self.blocked.remove(&key);
+                if let What::Call(call) = what {
+                    let id = cm_id(&call.args, "id").filter(|_| call.name == ACKNOWLEDGES);
+                    id.into_iter().for_each(|id| self.acknowledged(entry.process, Name::CmId(id)));
+                }
                 return;
             }
         };
@@ -126,6 +132,20 @@ impl Threads {
                 self.blocked.insert(key, Blocked { doing, since: first, source });
             }
         }
+    }
+
+    /// An event of an object is acknowledged: the call that destroys it returns if that was the last.
+    fn acknowledged(&mut self, process: u32, of: Name) {
+        let own = self.blocked.range_mut((process, 0)..=(process, u32::MAX));
+        let returns = own.filter_map(|(thread, blocked)| match &mut blocked.doing {
+            Doing::Destroys { object, events, .. } if *object == of => {
+                *events -= 1;
+                (*events == 0).then_some(*thread)
+            }
+            _ => None,
+        });
+        let returns: Vec<_> = returns.collect();
+        returns.iter().for_each(|thread| drop(self.blocked.remove(thread)));
     }
 
     /// A thread is blocked, as a fabric shows it.

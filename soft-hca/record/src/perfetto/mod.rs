@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::description::Description;
 use crate::entry::{Entry, Header, What};
 use crate::requests::{Request, requests};
-use crate::text::short_name;
 use message::{
     CLOCK_BOOTTIME, CLOCK_REALTIME, Clock, ClockSnapshot, Data, DebugAnnotation, ProcessDescriptor,
     SEQ_INCREMENTAL_STATE_CLEARED, ThreadDescriptor, Trace, TracePacket, TrackDescriptor,
@@ -257,10 +256,10 @@ impl Tracks {
             // Containers number their processes by themselves.
             let pid = if pids.contains(pid) { NO_PID | entry.process } else { *pid };
             pids.push(pid);
-            let program = short_name(*role, command);
+            let program = role.program(command);
             let name = match host {
                 Some(host) => format!("{program} on {host}"),
-                None => program,
+                None => program.to_owned(),
             };
             processes.insert(entry.process, (pid, name, command.clone()));
         }

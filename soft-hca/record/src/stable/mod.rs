@@ -12,16 +12,16 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use soft_hca_verbs::{CmEvent, QpState};
 
-use crate::arguments::{cm_id, value, word};
+use crate::arguments::{cm_id, word};
+use crate::calls::ACKNOWLEDGES;
 use crate::description::{Description, Place};
 use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
-use crate::model::Region;
+use crate::model::{Region, Run};
 use crate::requests::{Matching, Request};
-use crate::text::short_name;
 use crate::value::{Name, Named, Value};
 use crate::words::Names;
 use crate::{Header, entry};
@@ -51,8 +51,6 @@ struct Process {
     threads: Vec<u32>,
     ids: Vec<u32>,
     queues: Vec<ReceiveQueue>,
-    /// Queue pairs whose receives are in a shared queue.
-    sharing: HashSet<u32>,
     /// The parts and places of the items that entries begin.
     places: HashMap<usize, (Part, usize)>,
     parts: BTreeMap<Part, Vec<Item>>,
@@ -135,7 +133,8 @@ impl Process {
         match &entry.what {
             What::Call(call) => {
                 self.call(call);
-                if call.name != "ibv_req_notify_cq" {
+                // Which of two threads is first may differ.
+                if !["ibv_req_notify_cq", ACKNOWLEDGES].contains(&call.name.as_str()) {
                     let part = match end {
                         Some(id) => Part::End(place(&mut self.ids, id)),
                         None => Part::Thread(place(&mut self.threads, thread)),
@@ -192,9 +191,6 @@ impl Process {
                 }
                 Value::Name(Name::Qp(qp)) => {
                     place(&mut self.queues, ReceiveQueue::Qp(qp));
-                    if value_is_there(&call.args, "srq") {
-                        self.sharing.insert(qp);
-                    }
                 }
                 _ => {}
             }
@@ -202,12 +198,7 @@ impl Process {
     }
 
     /// The process whose names of receives are chance in an entry: they are in a shared queue.
-    fn hidden(
-        processes: &BTreeMap<u32, Process>,
-        process: u32,
-        what: &What,
-        is_receive: bool,
-    ) -> Option<u32> {
+    fn hidden(run: &Run, process: u32, what: &What, is_receive: bool) -> Option<u32> {
         let (process, qp) = match what {
             What::Completion(completion) if is_receive => (process, completion.qp),
             What::Executed(entry::Executed { receive: Some(receive), .. }) => {
@@ -215,12 +206,8 @@ impl Process {
             }
             _ => return None,
         };
-        processes.get(&process).is_some_and(|of| of.sharing.contains(&qp)).then_some(process)
+        run.qps.get(&qp).is_some_and(|qp| qp.srq.is_some()).then_some(process)
     }
-}
-
-fn value_is_there(values: &[Named], wanted: &str) -> bool {
-    value(values, wanted).is_some()
 }
 
 /// All entries of a record.
@@ -235,7 +222,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
     for (index, entry) in entries.iter().enumerate() {
         let process = processes.entry(entry.process).or_default();
         if let What::ProcessBegan { role, command, .. } = &entry.what {
-            process.label = short_name(*role, command);
+            process.label = role.program(command).to_owned();
             process.command.clone_from(command);
         }
         process.add(index, entry, ends.get(&index).copied(), completions.get(&index));
@@ -269,7 +256,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
                     let is_receive = matches!(part, Part::Queue(_, true));
                     given.begin(
                         *index,
-                        Process::hidden(&processes, *number, &entry.what, is_receive),
+                        Process::hidden(&matching.run, *number, &entry.what, is_receive),
                     );
                     lines += if position == 0 { "    " } else { "\n      " };
                     let is_same_in_every_run = |place| place != Place::Aside;

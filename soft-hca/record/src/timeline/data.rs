@@ -175,19 +175,15 @@ fn own_queue_pairs(correlation: &Correlation<'_>) -> Vec<Value> {
 
 /// Commands, each once with how often it was given.
 fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
-    let mut names: Vec<(&str, usize)> = Vec::new();
-    for at in beneath {
-        let What::Call(call) = &correlation.entries[*at].what else { continue };
-        match names.iter_mut().find(|(name, _)| *name == call.name) {
-            Some((_, times)) => *times += 1,
-            None => names.push((&call.name, 1)),
-        }
-    }
-    let word = |(name, times): &(&str, usize)| match times {
+    let name = |at: &usize| match &correlation.entries[*at].what {
+        What::Call(call) => Some(&call.name),
+        _ => None,
+    };
+    let word = |(name, times): &(&String, u64)| match times {
         1 => name.to_string(),
         times => format!("{name}, {times} times"),
     };
-    names.iter().map(word).collect::<Vec<_>>().join("; ")
+    words::counted(beneath.iter().filter_map(name)).iter().map(word).collect::<Vec<_>>().join("; ")
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {

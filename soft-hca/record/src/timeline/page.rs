@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use soft_hca_verbs::WrOpcode;
-
 use super::data::data;
 use super::frame::Lane;
 use super::layout::{Kind, Layout};
@@ -277,14 +275,8 @@ fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     if phase != Phase::Messages {
         return String::new();
     }
-    let mut kinds: Vec<(WrOpcode, u64)> = Vec::new();
-    for transfer in &correlation.transfers {
-        let Some((opcode, _)) = correlation.operation(transfer) else { continue };
-        match kinds.iter_mut().find(|(known, _)| *known == opcode) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((opcode, 1)),
-        }
-    }
+    let opcodes = correlation.transfers.iter().filter_map(|of| Some(correlation.operation(of)?.0));
+    let kinds = words::counted(opcodes);
     let kinds = kinds
         .iter()
         .map(|(opcode, count)| format!("{} {}", thousands(*count), words::short_opcode(*opcode)));

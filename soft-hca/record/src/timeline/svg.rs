@@ -8,14 +8,14 @@
 //! | `around` | the head and the legend |
 //! | `entries` | texts and marks |
 //! | `lines` | bars, breaks and arrows |
+//! | `elements` | elements of SVG |
 //! | `values` | numbers, times and texts |
 
 mod around;
+mod elements;
 mod entries;
 mod lines;
 mod values;
-
-use std::fmt::Write as _;
 
 use super::frame::Frame;
 use super::layout::{Bar, Block, Kind, Layout, Line, MIDDLE, STRIP};
@@ -24,6 +24,7 @@ use crate::correlation::Correlation;
 pub(super) use around::{head, legend};
 pub(super) use values::{escape, time_and_unit};
 
+use elements::path;
 use entries::{draw_entry, grounds};
 use lines::{draw_bar, draw_break, draw_label, draw_line, label_place};
 use values::{n, time};
@@ -46,12 +47,7 @@ fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
     }
     for column in &frame.columns {
         let (from, to) = column.span();
-        let (x, width) = (n(from - 4.0), n(to - from + 8.0));
-        let (y, height) = (n(top), n(height));
-        let _ = write!(
-            out,
-            "<rect class=\"panel\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
-        );
+        *out += &elements::rect("class=\"panel\"", [from - 4.0, top, to - from + 8.0, height]);
     }
 }
 
@@ -105,7 +101,7 @@ pub(super) fn strip(layout: &Layout, above: Option<usize>, below: usize, class: 
 
 fn lanes(column: &super::frame::Column, from: f64, to: f64, out: &mut String) {
     for (_, x, _) in &column.lanes {
-        let _ = write!(out, "<path class=\"life\" d=\"M{} {}V{}\"/>", n(*x), n(from), n(to));
+        *out += &path("class=\"life\"", &format!("M{} {}V{}", n(*x), n(from), n(to)));
     }
 }
 
@@ -164,12 +160,8 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
                     true => time_and_unit(correlation, row.t),
                     false => time(correlation, row.t),
                 };
-                let _ = write!(
-                    out,
-                    "<text class=\"time\" x=\"{}\" y=\"{}\">{time}</text>",
-                    n(layout.frame.time),
-                    n(row.y + MIDDLE + 4.0)
-                );
+                let y = row.y + MIDDLE + 4.0;
+                out += &elements::text("class=\"time\"", layout.frame.time, y, &time);
             }
             for &at in &row.entries {
                 let text = row.texts.iter().find(|text| text.entry == at);

@@ -31,6 +31,7 @@ use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
 use soft_hca_fault::Happened;
+use soft_hca_record::calls::ACKNOWLEDGES;
 use soft_hca_record::entry::{
     Call, Channel, Entry, Failure, MatchedReceive, Outcome, Role, Seen, Unacknowledged, What,
 };
@@ -39,6 +40,7 @@ use soft_hca_verbs::{AccessFlags, ErrorNumber, EventType, QpState, Refusal};
 
 pub(super) use names::gid;
 
+use names::named;
 use objects::Objects;
 use packets::Packets;
 use places::Places;
@@ -146,15 +148,16 @@ impl Decoder {
                 open: Vec::new(),
             }),
             Event::Forked(event::Forked { duration, status }) => {
-                let args = vec![Named("fork_status".into(), fork_status(status).into())];
-                let result = Outcome::Done(vec![Named("child".into(), "lives".into())]);
-                What::Call(Call { name: "fork".into(), args, duration, result, unacknowledged: 0 })
+                let args = vec![named("fork_status", fork_status(status))];
+                let result = Outcome::Done(vec![named("child", "lives")]);
+                What::Call(Call { result, duration, ..made("fork".into(), args) })
             }
             Event::InChild(event::InChild { pid }) => {
                 let name = String::from_utf8_lossy(tail).into_owned();
-                let args = vec![Named("child".into(), Value::Number(pid.into()))];
-                let result = Outcome::Done(Vec::new());
-                What::Call(Call { name, args, duration: 0, result, unacknowledged: 0 })
+                What::Call(made(name, vec![named("child", pid)]))
+            }
+            Event::Acknowledged(event::Acknowledged { id }) => {
+                What::Call(made(ACKNOWLEDGES.into(), vec![named("id", Name::CmId(id))]))
             }
             Event::Call(call) => What::Call(self.call(proc, &call, tail)?),
             Event::SendPosted(posted) => What::SendPosted(work::send_posted(&posted, tail)),
@@ -254,8 +257,12 @@ fn fault(bytes: &[u8]) -> Option<Call> {
             values: Vec::new(),
         },
     };
-    let args = vec![Named("fault".into(), specs.as_str().into())];
-    Some(Call { name, args, duration: 0, result, unacknowledged: 0 })
+    Some(Call { result, ..made(name, vec![named("fault", specs.as_str())]) })
+}
+
+/// A call that asks the kernel for nothing, and succeeds.
+fn made(name: String, args: Vec<Named>) -> Call {
+    Call { name, args, duration: 0, result: Outcome::Done(Vec::new()), unacknowledged: 0 }
 }
 
 /// A value that a refused call was checked with.

@@ -76,7 +76,7 @@ pub(crate) fn duplicate(fd: BorrowedFd<'_>, close_on_exec: bool) -> Result<RawFd
 
 fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -> Option<RawFd> {
     let flags = if close_on_exec { libc::EPOLL_CLOEXEC } else { 0 };
-    // SAFETY: makes a new descriptor.
+    // SAFETY: the call takes flags and creates a descriptor, nothing else.
     let made = check(unsafe { libc::epoll_create1(flags) }).ok()?;
     let readable = libc::EPOLLIN as u32;
     // EPOLLHUP is reported without being asked for.
@@ -115,7 +115,7 @@ mod tests {
 
     fn is_readable(fd: &OwnedFd) -> bool {
         let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry is there.
+        // SAFETY: `entry` outlives the call, which is told that it is one.
         unsafe { libc::poll(&raw mut entry, 1, 0) == 1 && entry.revents & libc::POLLIN != 0 }
     }
 

@@ -130,7 +130,7 @@ unsafe fn post(
         let next = unsafe { place.replace(0) };
         // SAFETY: the provider's function, which gets what the program has given to ours.
         let error = unsafe { own(to, first, bad) };
-        // SAFETY: as above.
+        // SAFETY: `place` is the request's link, as above, which is given its value back.
         unsafe { place.write(next) };
         if error != 0 {
             return (error, posted_before(bad));
@@ -322,7 +322,7 @@ mod tests {
         let mut qp = begin(0, 1, 1);
         assert_eq!(post_list(post_send, &mut qp, &mut sends(1)).0, 0);
         assert_eq!(post_list(post_recv, &mut qp, &mut sends(1)).0, 0);
-        // SAFETY: zeros are a completion.
+        // SAFETY: a completion consists of numbers, for which zeros are good.
         let mut found: [Wc; 2] = unsafe { mem::zeroed() };
         let wc = found.as_mut_ptr().cast();
         // SAFETY: the provider of these tests looks at the completions only.

@@ -88,7 +88,7 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     let Some(own) = known.start_poll.load(Relaxed) else { return libc::EINVAL };
     let queue = known.queue();
     share::poll();
-    // SAFETY: as in `poll_cq`.
+    // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(cq, attributes) };
     if error == 0 {
         share::has_found();
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C-unwind" fn next_poll(cq: *mut c_void) -> c_int {
     let Some(known) = QUEUES.find(cq as usize) else { return libc::EINVAL };
     let Some(own) = known.next_poll.load(Relaxed) else { return libc::EINVAL };
     let queue = known.queue();
-    // SAFETY: as in `poll_cq`.
+    // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(cq) };
     if error == 0 {
         polled(queue, false);
@@ -123,7 +123,7 @@ pub(super) unsafe extern "C-unwind" fn end_poll(cq: *mut c_void) {
     let Some(known) = QUEUES.find(cq as usize) else { return };
     let Some(own) = known.end_poll.load(Relaxed) else { return };
     let queue = known.queue();
-    // SAFETY: as in `poll_cq`.
+    // SAFETY: the provider's function, which gets what the program has given to ours.
     unsafe { own(cq) };
     trace(queue, true, |polled, process| polled.ends(process));
 }

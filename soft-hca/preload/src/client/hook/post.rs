@@ -72,7 +72,7 @@ const LONGEST: usize = 4096;
 /// # Safety
 /// `bad` is null, or has an address.
 unsafe fn refused(first: *mut c_void, bad: *mut c_void) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `bad` is null or has an address, as the caller promises.
     let posted = unsafe { posted_before(first, bad) };
     requests(first as u64).nth(posted).unwrap_or(first as u64)
 }
@@ -91,7 +91,7 @@ fn requests(first: u64) -> impl Iterator<Item = u64> {
 /// # Safety
 /// `bad` is null, or has an address.
 pub(super) unsafe fn posted_before(first: *mut c_void, bad: *mut c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: `bad` is null or has an address, as the caller promises.
     let Some(bad) = (unsafe { bad.cast::<u64>().as_ref() }) else { return 0 };
     requests(first as u64).position(|at| at == *bad).unwrap_or(0)
 }
@@ -113,7 +113,7 @@ fn length(list: u64, elements: i32) -> u64 {
 /// `queue` is the address of a `struct ibv_qp` or `ibv_srq`, which begins with that of its context.
 #[inline]
 unsafe fn functions(queue: *mut c_void) -> Option<&'static table::Context> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a queue begins with its context, and the caller promises that it is one.
     CONTEXTS.find(unsafe { *queue.cast::<usize>() })
 }
 
@@ -122,7 +122,7 @@ unsafe fn functions(queue: *mut c_void) -> Option<&'static table::Context> {
 /// # Safety
 /// `qp` is the address of a `struct ibv_qp`.
 pub(super) unsafe fn own_queue(qp: *mut c_void) -> ReceiveQueue {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that it is a queue pair, whose number never changes.
     ReceiveQueue::Own(unsafe { (*qp.cast::<Qp>()).qp_num })
 }
 
@@ -131,7 +131,7 @@ pub(super) unsafe fn own_queue(qp: *mut c_void) -> ReceiveQueue {
 /// # Safety
 /// `srq` is the address of a `struct ibv_srq`.
 pub(super) unsafe fn shared_queue(srq: *mut c_void) -> Option<ReceiveQueue> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that it is a shared receive queue, whose fields never change.
     let Srq { context, handle, .. } = unsafe { &*srq.cast::<Srq>() };
     // SAFETY: a context lives as long as its queues.
     let fd = unsafe { (**context).cmd_fd };
@@ -183,7 +183,7 @@ pub(super) unsafe extern "C-unwind" fn post_recv(
     first: *mut c_void,
     bad: *mut c_void,
 ) -> c_int {
-    // SAFETY: as in `post_send`.
+    // SAFETY: the program's own queue pair, which it may not destroy during the call.
     let own = unsafe { functions(qp) }.and_then(|known| known.post_recv.load(Relaxed));
     let Some(own) = own else { return libc::EINVAL };
     // SAFETY: the program's own queue pair, which it may not destroy during the call.

@@ -85,7 +85,7 @@ unsafe extern "C-unwind" fn post_recv(
 ) -> c_int {
     // SAFETY: the program's own queue pair, which it may not destroy during the call.
     let queue = unsafe { own_queue(qp) };
-    // SAFETY: the program's own call.
+    // SAFETY: the function below gets what the program has given to this one.
     unsafe { post(&BELOW.post_recv, [qp, first, bad], Some(queue)) }
 }
 
@@ -97,6 +97,6 @@ unsafe extern "C-unwind" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: the program's own queue, which it may not destroy during the call.
     let queue = unsafe { shared_queue(srq) };
-    // SAFETY: the program's own call.
+    // SAFETY: the function below gets what the program has given to this one.
     unsafe { post(&BELOW.post_srq_recv, [srq, first, bad], queue) }
 }

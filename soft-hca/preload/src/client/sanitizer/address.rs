@@ -28,7 +28,7 @@ pub(super) struct AddressSanitizer {
 impl AddressSanitizer {
     /// That of this process, if it has one.
     pub(super) fn find() -> Option<Self> {
-        // SAFETY: the types of `sanitizer/asan_interface.h`.
+        // SAFETY: functions of these names have the types of `sanitizer/asan_interface.h`.
         unsafe {
             Some(Self {
                 first_poisoned: function(c"__asan_region_is_poisoned")?,

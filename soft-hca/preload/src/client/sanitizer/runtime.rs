@@ -23,11 +23,11 @@ mod tests {
     #[test]
     fn functions_are_found_by_their_names() {
         type Length = unsafe extern "C" fn(*const libc::c_char) -> usize;
-        // SAFETY: the type of strlen(3).
+        // SAFETY: `Length` is the type of strlen(3).
         let length: Length = unsafe { function(c"strlen") }.unwrap();
-        // SAFETY: a C string.
+        // SAFETY: strlen(3) gets a C string that outlives the call.
         assert_eq!(unsafe { length(c"four".as_ptr()) }, 4);
-        // SAFETY: there is no such function.
+        // SAFETY: nothing has this name, so that no type can be wrong.
         assert!(unsafe { function::<Length>(c"no_such_function_at_all") }.is_none());
     }
 }

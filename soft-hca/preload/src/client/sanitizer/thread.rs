@@ -136,7 +136,7 @@ impl ThreadSanitizer {
 
     /// What was done before [`ThreadSanitizer::release`] happens before what the calling thread does from now on.
     pub(super) fn acquire(&self, sync: &Sync) {
-        // SAFETY: as in `release`.
+        // SAFETY: the runtime takes any address as a name and does not read from it.
         unsafe { (self.acquire)(sync.address()) };
     }
 

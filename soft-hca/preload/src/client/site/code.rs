@@ -56,7 +56,7 @@ pub(super) fn module_of(address: usize) -> Option<Module> {
 }
 
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: `module_of` has given it.
+    // SAFETY: `module_of` passes its own `Search`, which outlives the walk and is used by it alone.
     let search = unsafe { &mut *data.cast::<Search>() };
     // SAFETY: the loader's description of a file, with a table of so many headers.
     let (info, headers) =
@@ -137,7 +137,7 @@ pub(super) fn symbol(function: usize) -> Option<Vec<u8>> {
     if unsafe { libc::dladdr(function as *const c_void, found.as_mut_ptr()) } == 0 {
         return None;
     }
-    // SAFETY: filled, or zeros as before.
+    // SAFETY: `dladdr` has filled it; what it leaves out is zero, as numbers and pointers may be.
     let found = unsafe { found.assume_init() };
     // SAFETY: null, or a name of the file's.
     let name = unsafe { found.dli_sname.as_ref().map(|name| CStr::from_ptr(name)) };

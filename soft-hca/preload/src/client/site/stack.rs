@@ -177,9 +177,9 @@ unsafe extern "C-unwind" fn visit(context: *mut Context, argument: *mut c_void) 
     let stack = unsafe { &mut *argument.cast::<Stack>() };
     // SAFETY: the unwinder's frame, which it has given for this call, here and below.
     let ip = unsafe { _Unwind_GetIP(context) };
-    // SAFETY: as above.
+    // SAFETY: the unwinder's frame, which lives until this function returns.
     let begins = || unsafe { _Unwind_GetRegionStart(context) };
-    // SAFETY: as above.
+    // SAFETY: the unwinder's frame, which lives until this function returns.
     let frame = || unsafe { _Unwind_GetCFA(context) };
     if stack.frame(ip, begins, frame) { GO_ON } else { STOP }
 }

@@ -1,17 +1,16 @@
 //! Events that a program has taken and not acknowledged.
 
-use std::collections::{BTreeMap, HashMap};
-use std::mem;
-use std::ops::RangeInclusive;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::arguments;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
-use crate::entry::{Call, Channel, Unacknowledged, What};
-use crate::model::{Run, source};
+use crate::entry::{Channel, Unacknowledged, What};
+use crate::model::{Doing, Run, source};
 use crate::place::Place;
 use crate::value::Name;
+use crate::words::times;
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "an event that is not acknowledged keeps its memory, and what destroys its object waits for that, for \
@@ -28,18 +27,12 @@ pub(in crate::check) struct Unacked {
     channels: HashMap<(u32, u32), Option<Arc<Place>>>,
     /// The channel of each completion queue.
     queues: HashMap<(u32, Name), u32>,
-    /// Threads that destroy an object which waits for acknowledgements, by process and thread. Another thread may be about to
-    /// give them: it is found if it never returns.
-    waiting: BTreeMap<(u32, u32), Found>,
 }
 
 impl Lookout for Unacked {
     fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
         let entry = scene.entry;
-        let process = entry.process;
-        if let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) {
-            self.waiting.remove(&(process, thread));
-        }
+        let (process, t) = (entry.process, entry.t);
         match &entry.what {
             What::ConnectionEvent(event) => {
                 let of = event.listen_id.unwrap_or(event.id);
@@ -48,12 +41,12 @@ impl Lookout for Unacked {
             What::Wait { on: Channel::Completion, fd } => {
                 self.channels.insert((process, *fd), source(entry));
             }
-            What::Call(call) => self.call(scene, call, found),
+            What::Call(_) => self.call(scene),
             What::ProcessEnded { unacknowledged, .. } => {
-                found.extend(self.never_returned(process..=process));
+                found.extend(self.never_returned(scene.run, |of| of == process));
                 for Unacknowledged { of, events } in unacknowledged {
                     let what = format!("the program ended with {} not acknowledged", many(*events));
-                    found.push(self.found(scene, *of, what));
+                    found.push(self.found((process, t), *of, what));
                 }
                 self.ids.retain(|(of, _), _| *of != process);
                 self.channels.retain(|(of, _), _| *of != process);
@@ -63,57 +56,47 @@ impl Lookout for Unacked {
         }
     }
 
-    fn end(&mut self, _run: &Run, found: &mut Vec<Found>) {
-        found.extend(self.never_returned(0..=u32::MAX));
+    fn end(&mut self, run: &Run, found: &mut Vec<Found>) {
+        let has_ended = |of| run.processes.get(&of).is_some_and(|process| process.ended.is_some());
+        found.extend(self.never_returned(run, |of| !has_ended(of)));
     }
 }
 
 impl Unacked {
-    fn call(&mut self, scene: Scene<'_>, call: &Call, found: &mut Vec<Found>) {
-        let entry = scene.entry;
-        if let (true, Some(of)) = (call.unacknowledged > 0, destroyed(call)) {
-            let events = many(call.unacknowledged);
-            let what = format!("{} waits for {events} to be acknowledged", call.name);
-            let waits = self.found(scene, of, what);
-            match entry.thread {
-                Some(thread) => drop(self.waiting.insert((entry.process, thread), waits)),
-                None => found.push(waits),
-            }
-        }
+    fn call(&mut self, scene: Scene<'_>) {
         let Some((_, args, given)) = scene.call() else { return };
         if let (Some(cq), Some(fd)) =
             (arguments::name(given, "cq"), arguments::channel(args, "channel"))
         {
-            self.queues.insert((entry.process, cq), fd);
+            self.queues.insert((scene.entry.process, cq), fd);
         }
     }
 
-    fn never_returned(&mut self, processes: RangeInclusive<u32>) -> Vec<Found> {
-        let is_one = |(process, _): &(u32, u32)| processes.contains(process);
-        let (gone, stay) = mem::take(&mut self.waiting).into_iter().partition(|(of, _)| is_one(of));
-        self.waiting = stay;
-        BTreeMap::into_values(gone).collect()
+    /// Threads of such processes that destroy an object which waits for acknowledgements, and that another thread has not
+    /// given.
+    fn never_returned(&self, run: &Run, is_meant: impl Fn(u32) -> bool) -> Vec<Found> {
+        let all = run.threads.all().filter(|((process, _), _)| is_meant(*process));
+        let waiting = all.filter_map(|((process, _), blocked)| match &blocked.doing {
+            Doing::Destroys { call, object, events } => {
+                let what = format!("{call} waits for {} to be acknowledged", many(*events));
+                Some(self.found((process, blocked.since), *object, what))
+            }
+            _ => None,
+        });
+        waiting.collect()
     }
 
-    fn found(&self, scene: Scene<'_>, of: Name, what: String) -> Found {
-        let process = scene.entry.process;
-        let channel = self.queues.get(&(process, of));
-        let taken = match channel {
+    fn found(&self, (process, t): (u32, u64), of: Name, what: String) -> Found {
+        let taken = match self.queues.get(&(process, of)) {
             Some(fd) => self.channels.get(&(process, *fd)),
             None => self.ids.get(&(process, of)),
         };
-        let finding = scene.finds(Rule::Unacked, format!("{} {of}", of.kind()), what);
-        Found { source: taken.cloned().flatten(), ..finding }
+        let (place, source) = (format!("{} {of}", of.kind()), taken.cloned().flatten());
+        Found { rule: Rule::Unacked, process, place, what, t, source, needs_polls: false }
     }
 }
 
 /// So many events.
 fn many(events: u32) -> String {
-    if events == 1 { "1 event".into() } else { format!("{events} events") }
-}
-
-/// The object that a call destroys.
-fn destroyed(call: &Call) -> Option<Name> {
-    let named = |wanted: &&str| arguments::name(&call.args, wanted);
-    ["cq", "qp", "srq", "id"].iter().find_map(named)
+    times(events.into(), "event", "events")
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::elements;
 use super::values::{escape, n, unit};
 use super::{open, panels};
 use crate::correlation::Correlation;
@@ -28,13 +29,8 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
     panels(frame, 0.0, height, &mut out);
     let is_stacked = frame.room.is_stacked;
     if !is_stacked {
-        let _ = write!(
-            out,
-            "<text class=\"unit\" x=\"{}\" y=\"{}\">{}</text>",
-            n(frame.time),
-            n(height - 10.0),
-            unit(correlation)
-        );
+        let unit = unit(correlation);
+        out += &elements::text("class=\"unit\"", frame.time, height - 10.0, unit);
     }
     let (size, small) = if is_stacked { (13.0, 11.5) } else { (15.5, 12.5) };
     for (number, (column, participant)) in
@@ -59,17 +55,9 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
         let title = fit(&title, size, room, sans);
         let subtitle = fit(&participant.subtitle, small, room, sans);
         let y = if alone { [20.0, 37.0] } else { [height - 32.0, height - 12.0] };
-        let _ = write!(
-            out,
-            "<text class=\"participant\" x=\"{x}\" y=\"{}\">{}<title>{}</title></text>\
-             <text class=\"pid\" x=\"{x}\" y=\"{}\">{}</text>",
-            n(y[0]),
-            escape(&title),
-            escape(&participant.title),
-            n(y[1]),
-            escape(&subtitle),
-            x = n(x),
-        );
+        let title = format!("{}<title>{}</title>", escape(&title), escape(&participant.title));
+        out += &elements::text("class=\"participant\"", x, y[0], &title);
+        out += &elements::text("class=\"pid\"", x, y[1], &escape(&subtitle));
         for (lane, middle, _) in &column.lanes {
             if is_stacked {
                 let name = escape(&lane.name(correlation, number));
@@ -84,8 +72,7 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
                 lane.heading(correlation, number).into_iter().zip([height - 22.0, height - 10.0])
             {
                 if !line.is_empty() {
-                    let (x, y) = (n(*middle), n(y));
-                    let _ = write!(out, "<text class=\"lane\" x=\"{x}\" y=\"{y}\">{line}</text>");
+                    out += &elements::text("class=\"lane\"", *middle, y, &line);
                 }
             }
         }
@@ -104,28 +91,23 @@ pub(in crate::timeline) fn legend(lanes: &[Lane], waits: bool, failures: bool) -
         );
     };
     let has = |lane: Lane| lanes.contains(&lane);
-    item(
-        "call",
-        "<rect class=\"m\" x=\"10\" y=\"3\" width=\"10\" height=\"10\" rx=\"2\"/>",
-        "call",
-    );
-    if has(Lane::Events) {
-        item("event", "<circle class=\"m\" cx=\"15\" cy=\"8\" r=\"5.3\"/>", "event");
-    }
-    let bar = |class: &str| {
-        format!(
-            "<rect class=\"bar {class}\" x=\"2\" y=\"4.5\" width=\"26\" height=\"7\" rx=\"2\"/>\
-             <rect class=\"m\" x=\"2\" y=\"3.5\" width=\"9\" height=\"9\" rx=\"2\"/>"
-        )
+    let mark = |place: [f64; 4]| elements::rounded("class=\"m\"", place, 2);
+    let bar = |class: &str, y: f64, height: f64| {
+        elements::rounded(&format!("class=\"bar {class}\""), [2.0, y, 26.0, height], 2)
     };
+    item("call", &mark([10.0, 3.0, 10.0, 10.0]), "call");
+    if has(Lane::Events) {
+        item("event", &elements::circle("class=\"m\"", 15.0, 8.0, 5.3), "event");
+    }
+    let request = |class: &str| bar(class, 4.5, 7.0) + &mark([2.0, 3.5, 9.0, 9.0]);
     let arrow =
         |class: &str| format!("<path class=\"line {class}\" d=\"M2 8H27M21 4L27 8L21 12\"/>");
     if has(Lane::SendQueue) {
-        item("send", &bar("send"), "work request in the send queue");
+        item("send", &request("send"), "work request in the send queue");
         item("send", &arrow("message"), "message");
     }
     if has(Lane::ReceiveQueue) {
-        item("receive", &bar("receive"), "receive in its queue");
+        item("receive", &request("receive"), "receive in its queue");
     }
     if has(Lane::Memory) {
         item("", &arrow("memory"), "access to remote memory");
@@ -141,11 +123,7 @@ pub(in crate::timeline) fn legend(lanes: &[Lane], waits: bool, failures: bool) -
         item("packet", &arrow("packet"), "packet");
     }
     if waits {
-        item(
-            "wait",
-            "<rect class=\"bar wait\" x=\"2\" y=\"6\" width=\"26\" height=\"4\" rx=\"2\"/>",
-            "thread waits",
-        );
+        item("wait", &bar("wait", 6.0, 4.0), "thread waits");
     }
     if failures {
         item("bad", "<path class=\"m x\" d=\"M10.5 3.5l9 9m0 -9l-9 9\"/>", "failure");

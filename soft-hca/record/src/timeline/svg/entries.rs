@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use soft_hca_verbs::WcStatus;
 
+use super::elements::{self, path, rounded};
 use super::values::{class_of, escape, n, time_and_unit};
 use crate::correlation::Correlation;
 use crate::entry::{Entry, What};
@@ -15,7 +16,7 @@ use crate::timeline::layout::{Block, FURTHER, LINE, Layout, MIDDLE, NAME_SIZE, R
 const MARK: f64 = 5.0;
 
 /// What a text and its mark stand on.
-fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text) -> [String; 4] {
+fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text) -> [f64; 4] {
     let text_column = layout.frame.text_columns[text.text_column];
     let (from, to) = layout.frame.columns[correlation.participant[text.entry]].span();
     let left = text_column.x.min(from) - 6.0;
@@ -23,7 +24,7 @@ fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text
         1 => layout.frame.width,
         _ => (text_column.x + text_column.width).max(to) + 4.0,
     };
-    [left, row.y + 1.0, right - left, row.height - 2.0].map(n)
+    [left, row.y + 1.0, right - left, row.height - 2.0]
 }
 
 /// The grounds of what is not as it should be.
@@ -39,12 +40,8 @@ pub(super) fn grounds(
             .iter()
             .filter(|text| text.severity == Severity::Failure || !text.reason.is_empty())
         {
-            let [x, y, width, height] = ground(layout, correlation, row, text);
-            let class = class_of(text.severity);
-            let _ = write!(
-                out,
-                "<rect class=\"ground{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
-            );
+            let class = format!("class=\"ground{}\"", class_of(text.severity));
+            *out += &rounded(&class, ground(layout, correlation, row, text), 3);
         }
     }
 }
@@ -88,68 +85,37 @@ pub(super) fn draw_entry(
     }
     if let Some(text) = text {
         let text_column = layout.frame.text_columns[text.text_column];
-        let [rect_x, rect_y, width, height] = ground(layout, correlation, row, text);
         if !layout.frame.room.is_still {
-            let _ = write!(
-                out,
-                "<rect class=\"hit\" x=\"{rect_x}\" y=\"{rect_y}\" width=\"{width}\" height=\"{height}\" rx=\"3\"/>"
-            );
+            *out += &rounded("class=\"hit\"", ground(layout, correlation, row, text), 3);
         }
         let leader = match text_column.x > x {
             true => (x + MARK + 3.0, text_column.x - 5.0),
             false => (text.end + 7.0, x - MARK - 3.0),
         };
         if leader.1 - leader.0 > 6.0 && !layout.frame.room.is_stacked {
-            let _ = write!(
-                out,
-                "<path class=\"leader\" d=\"M{} {}H{}\"/>",
-                n(leader.0),
-                n(y),
-                n(leader.1)
-            );
+            let d = format!("M{} {}H{}", n(leader.0), n(y), n(leader.1));
+            *out += &path("class=\"leader\"", &d);
         }
         let (mut from, y) = (text_column.x, row.y + MIDDLE);
         if layout.frame.text_columns.len() == 1 {
             if correlation.participants.len() > 1 {
-                let _ = write!(
-                    out,
-                    "<text class=\"tag\" x=\"{}\" y=\"{}\">{}</text>",
-                    n(from),
-                    n(y + 4.0),
-                    participant + 1
-                );
+                let number = (participant + 1).to_string();
+                *out += &elements::text("class=\"tag\"", from, y + 4.0, &number);
             }
             from += TAG;
         }
-        let _ = write!(
-            out,
-            "<text class=\"t\" x=\"{}\" y=\"{}\"><tspan class=\"n\">{}</tspan>",
-            n(from),
-            n(y + NAME_SIZE / 3.0),
-            escape(&text.name)
-        );
+        let below = |number: usize| y + NAME_SIZE / 3.0 + LINE * number as f64;
+        let mut first = format!("<tspan class=\"n\">{}</tspan>", escape(&text.name));
         if !text.rest.is_empty() {
-            let _ = write!(out, "<tspan class=\"r\" dx=\"8\">{}</tspan>", escape(&text.rest));
+            first += &format!("<tspan class=\"r\" dx=\"8\">{}</tspan>", escape(&text.rest));
         }
-        *out += "</text>";
-        let below = |number: usize| n(y + NAME_SIZE / 3.0 + LINE * number as f64);
+        *out += &elements::text("class=\"t\"", from, below(0), &first);
         for (line, number) in text.more.iter().zip(1..) {
-            let x = n(from + FURTHER);
-            let _ = write!(
-                out,
-                "<text class=\"t\" x=\"{x}\" y=\"{}\"><tspan class=\"r\">{}</tspan></text>",
-                below(number),
-                escape(line)
-            );
+            let inner = format!("<tspan class=\"r\">{}</tspan>", escape(line));
+            *out += &elements::text("class=\"t\"", from + FURTHER, below(number), &inner);
         }
         for (line, number) in text.reason.iter().zip(text.more.len() + 1..) {
-            let _ = write!(
-                out,
-                "<text class=\"why\" x=\"{}\" y=\"{}\">{}</text>",
-                n(from),
-                below(number),
-                escape(line)
-            );
+            *out += &elements::text("class=\"why\"", from, below(number), &escape(line));
         }
     }
     *out += &mark;
@@ -158,7 +124,7 @@ pub(super) fn draw_entry(
         correlation.threads.told_apart(at).filter(|_| correlation.threads.count(participant) > 1);
     if let Some(thread) = thread.filter(|_| !matches!(lane(correlation, at), Lane::Thread(_))) {
         let x = layout.frame.columns[participant].lane(Lane::Thread(thread));
-        let _ = write!(out, "<circle class=\"m by\" cx=\"{}\" cy=\"{}\" r=\"2.5\"/>", n(x), n(y));
+        *out += &elements::circle("class=\"m by\"", x, y, 2.5);
     }
     *out += "</g>";
 }
@@ -177,18 +143,10 @@ fn ends(correlation: &Correlation<'_>, block: &Block, at: usize) -> Option<f64> 
 
 /// An entry's class and mark.
 fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
-    let square = |half: f64| {
-        let size = n(half * 2.0);
-        format!(
-            "<rect class=\"m\" x=\"{}\" y=\"{}\" width=\"{size}\" height=\"{size}\" rx=\"2\"/>",
-            n(x - half),
-            n(y - half)
-        )
-    };
-    let circle =
-        |r: f64| format!("<circle class=\"m\" cx=\"{}\" cy=\"{}\" r=\"{}\"/>", n(x), n(y), n(r));
-    let cross =
-        || format!("<path class=\"m x\" d=\"M{} {}l9 9m0 -9l-9 9\"/>", n(x - 4.5), n(y - 4.5));
+    let square =
+        |half: f64| rounded("class=\"m\"", [x - half, y - half, half * 2.0, half * 2.0], 2);
+    let circle = |r: f64| elements::circle("class=\"m\"", x, y, r);
+    let cross = || path("class=\"m x\"", &format!("M{} {}l9 9m0 -9l-9 9", n(x - 4.5), n(y - 4.5)));
     match &entry.what {
         What::ProcessBegan { .. } => ("life-mark", circle(4.5)),
         What::ProcessEnded { .. } => ("life-mark", cross()),
@@ -201,8 +159,8 @@ fn mark(entry: &Entry, x: f64, y: f64) -> (&'static str, String) {
         What::Executed(_) => ("send", cross()),
         What::Completion(_) => {
             let r = n(MARK + 1.4);
-            let path = format!("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", n(x), n(y - MARK - 1.4));
-            ("completion", format!("<path class=\"m\" d=\"{path}\"/>"))
+            let d = format!("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", n(x), n(y - MARK - 1.4));
+            ("completion", path("class=\"m\"", &d))
         }
         What::Polled(polled) => ("completion", circle(if polled.found == 0 { 1.5 } else { 2.5 })),
         What::Wait { .. } | What::Woken { .. } => ("wait", circle(3.0)),

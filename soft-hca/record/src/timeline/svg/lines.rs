@@ -1,7 +1,6 @@
 //! What is between the marks: bars, breaks, and arrows with their labels.
 
-use std::fmt::Write as _;
-
+use super::elements;
 use super::values::{class_of, escape, n};
 use crate::timeline::layout::{Bar, BarKind, Break, Layout, Line, LineKind};
 use crate::timeline::text::{fit, sans};
@@ -18,8 +17,8 @@ pub(super) fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
         for _ in 0..count as usize {
             path += &format!("l{s} -3.5l{s} 3.5", s = n(step));
         }
-        let _ =
-            write!(out, "<path class=\"band\" d=\"{path}\"/><path class=\"zigzag\" d=\"{path}\"/>");
+        *out += &elements::path("class=\"band\"", &path);
+        *out += &elements::path("class=\"zigzag\"", &path);
     }
     let text = words::duration(pause.duration);
     let text = format!("{text} later");
@@ -29,8 +28,7 @@ pub(super) fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
         true => (most.max(sans(&text, layout.frame.room.small)), 6.0),
         false => (most, -3.5),
     };
-    let (x, y) = (n(x), n(pause.y - up));
-    let _ = write!(out, "<text class=\"pause\" x=\"{x}\" y=\"{y}\">{text}</text>");
+    *out += &elements::text("class=\"pause\"", x, pause.y - up, &text);
 }
 
 pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
@@ -44,16 +42,10 @@ pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
     // What goes on beyond the image is drawn to beyond its border.
     let from = if bar.begins && bar.from >= top { bar.from } else { bar.from.max(top) - 4.0 };
     let to = if bar.ends && bar.to <= bottom { bar.to } else { bar.to.min(bottom) + 4.0 };
-    let _ = write!(
-        out,
-        "<rect class=\"bar {class}{}\" data-b=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"2\"/>",
-        class_of(bar.severity),
-        bar.entry,
-        n(bar.x - half),
-        n(from),
-        n(half * 2.0),
-        n((to - from).max(1.0)),
-    );
+    let attributes =
+        format!("class=\"bar {class}{}\" data-b=\"{}\"", class_of(bar.severity), bar.entry);
+    let place = [bar.x - half, from, half * 2.0, (to - from).max(1.0)];
+    *out += &elements::rounded(&attributes, place, 2);
 }
 
 pub(super) fn draw_line(line: &Line, out: &mut String) {
@@ -110,7 +102,8 @@ pub(super) fn draw_line(line: &Line, out: &mut String) {
         path += &format!("M{} {}l8 8m0 -8l-8 8", n(x1 - 4.0 - dx * 4.0), n(y1 - 4.0 - dy * 4.0));
     }
     let belongs = belongs(line);
-    let _ = write!(out, "<path class=\"line {class}{failed}\" data-b=\"{belongs}\" d=\"{path}\"/>");
+    let attributes = format!("class=\"line {class}{failed}\" data-b=\"{belongs}\"");
+    *out += &elements::path(&attributes, &path);
 }
 
 /// An arrow that goes round what is between its ends, one above the other.
@@ -135,8 +128,8 @@ fn draw_round(line: &Line, class: &str, out: &mut String) {
             y = n(y1)
         );
     }
-    let belongs = belongs(line);
-    let _ = write!(out, "<path class=\"line {class}\" data-b=\"{belongs}\" d=\"{path}\"/>");
+    let attributes = format!("class=\"line {class}\" data-b=\"{}\"", belongs(line));
+    *out += &elements::path(&attributes, &path);
 }
 
 /// Whose an arrow is, for the script.
@@ -176,12 +169,6 @@ pub(super) fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
     }
     let text = fit(label, layout.frame.room.small, room, sans);
     let class = if line.failed { "label bad" } else { "label" };
-    let belongs = belongs(line);
-    let _ = write!(
-        out,
-        "<text class=\"{class}\" data-b=\"{belongs}\" x=\"{}\" y=\"{}\">{}</text>",
-        n((from + to) / 2.0),
-        n(base),
-        escape(&text)
-    );
+    let attributes = format!("class=\"{class}\" data-b=\"{}\"", belongs(line));
+    *out += &elements::text(&attributes, (from + to) / 2.0, base, &escape(&text));
 }

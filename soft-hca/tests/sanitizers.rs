@@ -168,8 +168,8 @@ fn races_with_the_device_are_found() {
     }
 }
 
-/// So is each race with a peer's operation at the program's memory; the report names the peer, its work request and its
-/// queue pair.
+/// So is each race with a peer's operation at the program's memory; the report names the peer, its work request and the
+/// line that has posted it.
 #[test]
 fn races_with_peers_are_found() {
     for compiler in ["gcc", "clang"] {
@@ -188,11 +188,13 @@ fn races_with_peers_are_found() {
             let expected = if is_racy { RACE } else { 0 };
             assert_eq!(status, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
         }
-        for parts in [
-            ["'device: RDMA write by targets[", "#0 rdma_write_of_a_peer"],
-            ["'device: RDMA read by targets[", "#0 rdma_read_of_a_peer"],
-            ["'device: atomic by targets[", "#0 atomic_operation_of_a_peer"],
+        for (words, place) in [
+            ("RDMA write", "#0 rdma_write_of_a_peer"),
+            ("RDMA read", "#0 rdma_read_of_a_peer"),
+            ("atomic", "#0 atomic_operation_of_a_peer"),
         ] {
+            let by = format!("'device: {words} wr_id 0x7 by targets[");
+            let parts = [&by[..], "] at targets.c:", place];
             assert_has(&text, &parts);
         }
     }

@@ -11,12 +11,14 @@
 //! | `address` | AddressSanitizer |
 //! | `queue` | requests of a queue, and the device's accesses for them |
 //! | `peers` | what peers do by RDMA operations |
+//! | `places` | where this process posts such operations |
 //!
 //! The functions between ours and the provider's that call this are in `hook::sanitized`; there are none in a program
 //! without a sanitizer.
 
 mod address;
 mod peers;
+mod places;
 mod queue;
 mod runtime;
 mod thread;
@@ -43,6 +45,7 @@ use crate::client::receives::queue_of;
 use crate::client::{site, stderr};
 use address::AddressSanitizer;
 use peers::Peers;
+pub(super) use places::posts;
 use queue::{Posted, Queue, Stretch};
 use thread::{Access, ThreadSanitizer};
 

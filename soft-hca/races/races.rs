@@ -43,7 +43,6 @@ struct Keys {
 unsafe extern "C" {
     safe fn device_open(is_shared: i32);
     safe fn device_register(address: u64, length: u64) -> Keys;
-    safe fn device_deregister(lkey: u32);
     safe fn device_bind(end: i32, lkey: u32, address: u64, length: u64) -> u32;
     safe fn device_send(end: i32, request: &Request);
     safe fn device_receive(end: i32, address: u64, length: u32, lkey: u32);
@@ -424,17 +423,6 @@ mod queues {
         }
     }
 
-    pub fn deregistered(racy: bool, both: Both) {
-        receive(B, both.theirs.at(0));
-        if racy {
-            both.theirs.store(0);
-        }
-        device_deregister(both.theirs.keys.lkey);
-        if !racy {
-            both.theirs.store(0);
-        }
-    }
-
     pub fn destroyed(racy: bool, both: Both) {
         receive(B, both.theirs.at(0));
         if racy {
@@ -485,7 +473,6 @@ const CASES: &[(&str, &str, Run)] = &[
     (QUEUES, "rust-shared-receive", queues::shared_receive),
     (QUEUES, "rust-event-only", queues::event_only),
     (QUEUES, "rust-flushed", queues::flushed),
-    (QUEUES, "rust-deregistered", queues::deregistered),
     (QUEUES, "rust-destroyed", queues::destroyed),
 ];
 

@@ -51,19 +51,10 @@ struct keys device_register(uint64_t address, uint64_t length)
 static struct ibv_mr *region(uint32_t lkey)
 {
     for (int i = 0; i < region_count; i++)
-        if (regions[i] && regions[i]->lkey == lkey)
+        if (regions[i]->lkey == lkey)
             return regions[i];
     must(0, "a region");
     return NULL;
-}
-
-void device_deregister(uint32_t lkey)
-{
-    struct ibv_mr *known = region(lkey);
-    must(!ibv_dereg_mr(known), "ibv_dereg_mr");
-    for (int i = 0; i < region_count; i++)
-        if (regions[i] == known)
-            regions[i] = NULL;
 }
 
 /* The key of a new window of a pair, by which its other end may write. */

@@ -45,7 +45,6 @@ use crate::client::receives::queue_of;
 use crate::client::{site, stderr};
 use address::AddressSanitizer;
 use peers::Peers;
-pub(super) use places::posts;
 use queue::{Posted, Queue, Stretch};
 use thread::{Access, Fiber, ThreadSanitizer};
 
@@ -226,6 +225,15 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
         let is_fenced = flags & send_flag::FENCE != 0;
         queue.post(callers, Request { wr_id, is_signaled, what: is_fenced }, list);
     });
+}
+
+/// The calling thread rings the doorbell of a queue pair; its peer may want to know from where. The files in which a
+/// runtime looks for the line tell nobody anything.
+#[cold]
+pub(super) fn posts(process: &Process, qpn: u32) {
+    let outer = IS_INSIDE.replace(true);
+    process.actor().set_places(qpn, || places::number(process));
+    IS_INSIDE.set(outer);
 }
 
 /// How messages name a queue of receives.

@@ -19,14 +19,8 @@ type Symbolize = unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_char, u
 /// Numbers of places in the arena, by the addresses behind their calls.
 static NUMBERS: OfProcess<HashMap<Vec<usize>, u32>> = OfProcess::new();
 
-/// The calling thread rings the doorbell of a queue pair; its peer may want to know from where.
-#[cold]
-pub(in crate::client) fn posts(process: &Process, qpn: u32) {
-    process.actor().set_places(qpn, || number(process));
-}
-
 /// The number of the place where the calling thread's program is; 0 if it has none.
-fn number(process: &Process) -> u32 {
+pub(super) fn number(process: &Process) -> u32 {
     let stack = site::callers();
     let callers = stack.callers();
     let mut numbers = NUMBERS.lock();

@@ -1,5 +1,6 @@
-//! The page is read, and what was read is sent; the rule `race` looks whether the send waits for the read.
+//! The page is read, and what was read is sent; the rule `race` knows whether the send waits for the read.
 
+use soft_hca_record::check::Rule;
 use soft_hca_verbs::WrOpcode;
 
 use crate::facts::Run;
@@ -45,6 +46,16 @@ pub fn check(run: &Run) -> Verdict {
         return wrong(
             words!("the page was sent before it was read", "还没有读那一页，就发送了"),
             [message.0, read],
+        );
+    }
+    if run.finding(&[Rule::Race]).is_some() {
+        return wrong(
+            words!(
+                "the send reads bytes that the read before it may still be writing: nothing has the one \
+                 wait for the other",
+                "发送请求读的字节，它前面的 RDMA 读可能还在写：没有什么让它等"
+            ),
+            [read, message.0],
         );
     }
     run.is_complete(message)

@@ -295,17 +295,18 @@ static void *store_in_thread(void *at)
     return NULL;
 }
 
-static void another_thread_stores(int racy)
+static void *fill_in_thread(void *at)
 {
-    pthread_t thread;
-    post_receive(theirs, MESSAGE);
-    post_send(mine, SIGNALED);
-    if (!racy)
-        poll(&a, 1);
-    must(!pthread_create(&thread, NULL, store_in_thread, mine), "pthread_create");
-    pthread_join(thread, NULL);
-    if (racy)
-        poll(&a, 1);
+    fill(at);
+    return NULL;
+}
+
+static void *store_unordered(void *at)
+{
+    while (!atomic_load_explicit(&is_polled, memory_order_relaxed))
+        ;
+    store(at);
+    return NULL;
 }
 
 static void *poll_in_thread(void *unused)
@@ -317,12 +318,25 @@ static void *poll_in_thread(void *unused)
     return unused;
 }
 
-static void another_thread_polls(int racy)
+static pthread_t start(void *run(void *), void *argument)
 {
     pthread_t thread;
+    must(!pthread_create(&thread, NULL, run, argument), "pthread_create");
+    return thread;
+}
+
+static void another_thread_stores(int racy)
+{
     post_receive(theirs, MESSAGE);
     post_send(mine, SIGNALED);
-    must(!pthread_create(&thread, NULL, poll_in_thread, NULL), "pthread_create");
+    AROUND_POLL(racy, &a, 1, pthread_join(start(store_in_thread, mine), NULL));
+}
+
+static void another_thread_polls(int racy)
+{
+    post_receive(theirs, MESSAGE);
+    post_send(mine, SIGNALED);
+    pthread_t thread = start(poll_in_thread, NULL);
     if (racy)
         store(mine);
     /* The mutex orders what the thread has polled before what follows here. */
@@ -336,38 +350,22 @@ static void another_thread_polls(int racy)
     pthread_join(thread, NULL);
 }
 
-static void *store_unordered(void *at)
-{
-    while (!atomic_load_explicit(&is_polled, memory_order_relaxed))
-        ;
-    store(at);
-    return NULL;
-}
-
 /* Time is no order: the other thread knows of the poll by a relaxed word only. */
 static void told_without_order(int racy)
 {
-    pthread_t thread;
     post_receive(theirs, MESSAGE);
-    must(!pthread_create(&thread, NULL, store_unordered, racy ? mine : mine + 1024), "pthread_create");
+    pthread_t thread = start(store_unordered, racy ? mine : mine + 1024);
     post_send(mine, SIGNALED);
     poll(&a, 1);
     atomic_store_explicit(&is_polled, 1, memory_order_relaxed);
     pthread_join(thread, NULL);
 }
 
-static void *fill_in_thread(void *at)
-{
-    fill(at);
-    return NULL;
-}
-
 /* What is sent was written by a thread that this one has not waited for. */
 static void filled_by_another_thread(int racy)
 {
-    pthread_t thread;
     post_receive(theirs, MESSAGE);
-    must(!pthread_create(&thread, NULL, fill_in_thread, mine), "pthread_create");
+    pthread_t thread = start(fill_in_thread, mine);
     if (!racy)
         pthread_join(thread, NULL);
     post_send(mine, SIGNALED);

@@ -293,10 +293,11 @@ static int run(int number, int racy)
     return 0;
 }
 
-/* The sanitizer that finds it; M where it may miss it. */
+/* The sanitizer that finds it. */
 static char by(int number)
 {
-    return strncmp(cases[number].name, "told-by-", 8) ? 'T' : 'M';
+    (void)number;
+    return 'T';
 }
 
 #include "main.h"

@@ -1,11 +1,14 @@
 //! Programs under Valgrind's Memcheck and gcc's AddressSanitizer, which know nothing of what a peer writes. See
 //! `stock.rs` about programs that are not installed.
 
+use std::path::Path;
 use std::process::Command;
 
 use programs::place::Place;
 use programs::program::Program;
-use programs::{LOCALHOST, assert_has, compile, compile_by, compile_with, installed, lacks, tcp};
+use programs::{
+    LOCALHOST, assert_has, compile, compile_by, compile_with, installed, lacks, skipped, tcp,
+};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitizers/received.c");
 const LIBRARIES: [&str; 2] = ["rdmacm", "ibverbs"];
@@ -70,14 +73,15 @@ fn address_sanitizer_comes_first() {
     place.assert_gone();
 }
 
-/// What its page says of all of them: their number, then racy and right ones with a report of ThreadSanitizer's,
-/// of AddressSanitizer's, and others that are not counted here.
+/// What its page says of all of a program's cases: their number, then racy and right ones with a report of
+/// ThreadSanitizer's, of AddressSanitizer's, and others that are not counted here.
 const PAGE: &str = include_str!("../docs/sanitizers.md");
 
-/// The cells of the page's last row.
-fn page() -> Vec<&'static str> {
-    let row = PAGE.lines().find(|line| line.starts_with("| all | ")).unwrap();
-    row.split(" | ").skip(1).collect()
+/// The cells of a row of the page.
+fn page(row: &str) -> Vec<&'static str> {
+    let begins = format!("| {row} | ");
+    let row = PAGE.lines().find(|line| line.starts_with(&begins)).unwrap();
+    row.trim_end_matches(" |").split(" | ").skip(1).collect()
 }
 
 /// The cell of the page for these runs.
@@ -114,7 +118,7 @@ fn has_runtime(compiler: &str, option: &str, place: &Place) -> bool {
             || lacks(&format!("{compiler} {option}"), "package libclang-rt-dev"))
 }
 
-/// Runs all cases, built by a compiler with an option and started under circumstances; none if it cannot build them.
+/// Builds the cases in C by a compiler with an option, and runs them under circumstances; none if it cannot build them.
 fn races(
     source: &str,
     compiler: &str,
@@ -126,8 +130,48 @@ fn races(
         return None;
     }
     let program = compile_by(compiler, &place, source, &["ibverbs", "pthread"], &["-g", option])?;
+    Some(run_all(&place, &program, environment))
+}
+
+/// Options of rustc for ThreadSanitizer: its standard library is not built with it.
+const RUST_THREAD: [&str; 3] = [
+    "-Zsanitizer=thread",
+    "-Cunsafe-allow-abi-mismatch=sanitizer",
+    "-Clink-arg=-Wl,--export-dynamic",
+];
+
+/// Builds the cases in Rust with options, and runs them; none if that cannot be done, as distributions' compilers have no
+/// runtime.
+fn races_in_rust(options: &[&str], environment: [&str; 2]) -> Option<(String, Vec<Run>)> {
+    const VERBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/races/verbs.c");
+    const RACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/races/races.rs");
+    let place = Place::new("races-rust");
+    let rustc = |source: &Path, more: &[&str]| {
+        let mut build = Command::new("rustc");
+        // The stable compiler takes these options, too.
+        build.env("RUSTC_BOOTSTRAP", "1").args(["--edition", "2024", "-g", "-Copt-level=1"]);
+        build.args(options).args(more).arg(source).arg("-o").arg(place.file("program"));
+        build.output().unwrap()
+    };
+    let empty = place.file("empty.rs");
+    std::fs::write(&empty, "fn main() {}\n").unwrap();
+    if !installed(&["rustc"]) {
+        return None;
+    }
+    if !rustc(&empty, &[]).status.success() {
+        skipped(format_args!("this rustc cannot build with {options:?}"));
+        return None;
+    }
+    let verbs = compile_by("gcc", &place, VERBS, &[], &["-g", "-c"])?;
+    let output = rustc(Path::new(RACES), &[&format!("-Clink-arg={verbs}"), "-libverbs"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let program = place.file("program").to_str().unwrap().to_string();
+    Some(run_all(&place, &program, environment))
+}
+
+/// Runs all cases of a program under circumstances.
+fn run_all(place: &Place, program: &str, [name, value]: [&str; 2]) -> (String, Vec<Run>) {
     let mut all = place.start_in(&format!("{program} all"), |command| {
-        let [name, value] = environment;
         // ThreadSanitizer's runtime waits for a second at each end.
         command.env("TSAN_OPTIONS", "atexit_sleep_ms=0").env("ASAN_OPTIONS", "detect_leaks=0");
         command.env(name, value)
@@ -136,14 +180,14 @@ fn races(
     place.assert_gone();
     let runs = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [by @ ("T" | "A" | "M"), name, kind @ ("racy" | "right"), status] = words[..] else {
+        let [by @ ("T" | "A"), name, kind @ ("racy" | "right"), status] = words[..] else {
             return None;
         };
         let (by, name) = (by.chars().next()?, name.to_string());
         Some(Run { by, name, is_racy: kind == "racy", status: status.parse().ok()? })
     });
     let runs: Vec<Run> = runs.collect();
-    Some((text, runs))
+    (text, runs)
 }
 
 /// Each race is reported, with the place of the post and the name of the device's queue, and nothing of the programs
@@ -154,7 +198,11 @@ fn races_with_the_device_are_found() {
         let Some((text, runs)) = races(RACES, compiler, "-fsanitize=thread", ["LANG", "C"]) else {
             continue;
         };
-        assert_eq!(page()[..2], [(runs.len() / 2).to_string(), cell(&runs)], "{compiler}\n{text}");
+        assert_eq!(
+            page("all of races.c")[..2],
+            [(runs.len() / 2).to_string(), cell(&runs)],
+            "{compiler}\n{text}"
+        );
         for Run { by, name, is_racy, status } in runs {
             let is_found = status == RACE;
             assert!(is_found || status == 0, "{compiler}: {name} ends with {status}");
@@ -168,8 +216,25 @@ fn races_with_the_device_are_found() {
     }
 }
 
-/// So is each race with a peer's operation at the program's memory; the report names the peer, its work request and its
-/// queue pair.
+/// All of a program's races are found, as the page says, and nothing in the programs without one.
+fn assert_all_found(row: &str, text: &str, runs: &[Run]) {
+    assert_eq!(page(row)[..2], [(runs.len() / 2).to_string(), cell(runs)], "{text}");
+    for Run { name, is_racy, status, .. } in runs {
+        let expected = if *is_racy { RACE } else { 0 };
+        assert_eq!(*status, expected, "{name}, racy: {is_racy}\n{text}");
+    }
+}
+
+/// So are those of programs in Rust, by the runtime that its toolchains bring along.
+#[test]
+fn races_in_rust_are_found() {
+    let Some((text, runs)) = races_in_rust(&RUST_THREAD, ["LANG", "C"]) else { return };
+    assert_all_found("all of races.rs", &text, &runs);
+    assert_has(&text, &["'device: send queue of qp ", "'device: answers to qp ", "/races.rs:"]);
+}
+
+/// So is each race with a peer's operation at the program's memory; the report names the peer, its work request and the
+/// line that has posted it.
 #[test]
 fn races_with_peers_are_found() {
     for compiler in ["gcc", "clang"] {
@@ -177,22 +242,14 @@ fn races_with_peers_are_found() {
         else {
             continue;
         };
-        let row = PAGE.lines().find(|line| line.starts_with("| all, at the target | ")).unwrap();
-        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").skip(1).collect();
-        let count = (runs.len() / 2).to_string();
-        let (may_be_missed, runs): (Vec<_>, Vec<_>) =
-            runs.into_iter().partition(|run| run.by == 'M');
-        assert!(may_be_missed.iter().all(|run| run.is_racy || run.status == 0), "{text}");
-        assert_eq!(cells[..2], [count, cell(&runs)], "{compiler}\n{text}");
-        for Run { name, is_racy, status, .. } in runs {
-            let expected = if is_racy { RACE } else { 0 };
-            assert_eq!(status, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
-        }
-        for parts in [
-            ["'device: RDMA write by targets[", "#0 rdma_write_of_a_peer"],
-            ["'device: RDMA read by targets[", "#0 rdma_read_of_a_peer"],
-            ["'device: atomic by targets[", "#0 atomic_operation_of_a_peer"],
+        assert_all_found("all of targets.c", &text, &runs);
+        for (words, place) in [
+            ("RDMA write", "#0 rdma_write_of_a_peer"),
+            ("RDMA read", "#0 rdma_read_of_a_peer"),
+            ("atomic", "#0 atomic_operation_of_a_peer"),
         ] {
+            let by = format!("'device: {words} wr_id 0x7 by targets[");
+            let parts = [&by[..], "] at targets.c:", place];
             assert_has(&text, &parts);
         }
     }
@@ -233,7 +290,7 @@ fn no_races_are_found_without_help() {
     else {
         return;
     };
-    assert_eq!(page()[4], cell(&runs), "{text}");
+    assert_eq!(page("all of races.c")[4], cell(&runs), "{text}");
     assert_eq!(cell(&runs), "0 / 0", "{text}");
 }
 
@@ -241,6 +298,8 @@ fn no_races_are_found_without_help() {
 #[test]
 fn nobody_else_sees_races() {
     let Some((text, runs)) = races(RACES, "cc", "-O1", ["LANG", "C"]) else { return };
+    assert!(runs.iter().all(|run| run.status == 0), "{text}");
+    let Some((text, runs)) = races_in_rust(&[], ["LANG", "C"]) else { return };
     assert!(runs.iter().all(|run| run.status == 0), "{text}");
 }
 

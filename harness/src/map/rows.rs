@@ -226,7 +226,7 @@ pub(super) const ROWS: &[Row] = &[
         slides: "",
         from: Some("ping-rdma-2"),
         lines_of_c: None,
-        lessons: &[15],
+        lessons: &[15, 24],
         minutes: 30,
     },
     Row {

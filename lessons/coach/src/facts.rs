@@ -8,6 +8,7 @@ use std::time::Duration;
 use harness::process::Ending;
 use soft_hca_record::arguments;
 use soft_hca_record::cause::sentence;
+use soft_hca_record::check::{Checker, Finding, Rule};
 use soft_hca_record::entry::{
     Call, Completion, ConnectionEvent, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
 };
@@ -90,6 +91,15 @@ impl Run {
     /// Was somebody stopped who did not end in time?
     pub fn is_stopped(&self) -> bool {
         [self.student_end, self.peer_end].contains(&Some(Ending::TimedOut))
+    }
+
+    /// What `soft-hca check` finds first in the student's program by one of these rules.
+    pub fn finding(&self, rules: &[Rule]) -> Option<Finding> {
+        let mut checker = Checker::new();
+        self.entries.iter().for_each(|entry| checker.entry(entry));
+        let is_it =
+            |finding: &Finding| finding.process == self.student && rules.contains(&finding.rule);
+        checker.end().into_iter().find(is_it)
     }
 
     /// Was a datagram lost because `--strict` loses some?

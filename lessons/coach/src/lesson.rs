@@ -323,6 +323,16 @@ pub const LESSONS: &[Lesson] = &[
         again: Again::Alike,
         rules: &[Rule::ReceiveLate, Rule::Overlap, Rule::CqFull, Rule::Leaked],
     },
+    Lesson {
+        folder: "24-a-race-mended",
+        title: Words::fixed("a race, found and mended", "找到并改正一个竞争"),
+        student: Side::Client,
+        is_by_hand: false,
+        peer_end: CONTENT,
+        check: checkers::a_race_mended::check,
+        again: Again::Alike,
+        rules: &[Rule::Race, Rule::Overlap],
+    },
 ];
 
 impl Lesson {

@@ -1,7 +1,6 @@
 //! The first thing that is wrong in a run.
 
 use harness::process::Ending;
-use soft_hca_record::check::Checker;
 use soft_hca_record::explain;
 use soft_hca_record::text::Text;
 
@@ -67,13 +66,7 @@ fn crash(run: &Run) -> Verdict {
 }
 
 fn rules(lesson: &Lesson, run: &Run) -> Verdict {
-    let mut checker = Checker::new();
-    run.entries.iter().for_each(|entry| checker.entry(entry));
-    let mut findings = checker.end().into_iter();
-    let is_it = |finding: &soft_hca_record::check::Finding| {
-        finding.process == run.student && lesson.rules.contains(&finding.rule)
-    };
-    let Some(finding) = findings.find(is_it) else { return Ok(()) };
+    let Some(finding) = run.finding(lesson.rules) else { return Ok(()) };
     let (place, what, why) = (&finding.place, &finding.what, finding.rule.why());
     let name = finding.rule.name();
     let entries = run.entries.iter().position(|entry| entry.t == finding.t);

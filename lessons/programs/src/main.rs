@@ -19,6 +19,8 @@ pub type Program = (&'static str, fn() -> ExitCode);
 mod a_list_by_one_call;
 #[path = "../../12-a-queue-pair-by-hand/mod.rs"]
 mod a_queue_pair_by_hand;
+#[path = "../../24-a-race-mended/mod.rs"]
+mod a_race_mended;
 #[path = "../../22-add-at-once/mod.rs"]
 mod add_at_once;
 #[path = "../../16-agree-or-refuse/mod.rs"]
@@ -87,6 +89,7 @@ const LESSONS: &[(&str, &[Program])] = &[
     ("21-blast-with-credits", blast_with_credits::PROGRAMS),
     ("22-add-at-once", add_at_once::PROGRAMS),
     ("23-three-clients", three_clients::PROGRAMS),
+    ("24-a-race-mended", a_race_mended::PROGRAMS),
 ];
 
 fn main() -> ExitCode {

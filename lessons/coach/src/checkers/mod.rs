@@ -2,6 +2,7 @@
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;
+pub mod a_race_mended;
 pub mod add_at_once;
 pub mod agree_or_refuse;
 pub mod blast_with_credits;

@@ -14,6 +14,7 @@ use crate::arena::doorbell;
 use crate::arena::entry::entry;
 use crate::arena::lock::{Lock, LockApart};
 use crate::arena::operations::Operations;
+use crate::arena::places::Places;
 use crate::arena::port_counters::Counters;
 use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
@@ -397,6 +398,8 @@ pub struct Arena {
     pub bounce_slots: [BounceSlot; MAX_BOUNCE_SLOTS],
     /// Operations of peers at each process's memory.
     pub operations: [Operations; MAX_PROCS],
+    /// Where each process posts such operations.
+    pub places: [Places; MAX_PROCS],
 }
 
 /// Bytes from the arena's start to the bounce buffers.

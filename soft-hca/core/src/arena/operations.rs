@@ -3,10 +3,12 @@
 //!
 //! As many are kept as [`OPERATIONS`] says. A process that makes no call misses older ones.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use zerocopy::{TryFromBytes, try_transmute};
+
+use crate::arena::places::{PLACE_WORDS, Place};
 
 /// Operations of a process that are kept.
 pub const OPERATIONS: usize = 256;
@@ -38,20 +40,60 @@ pub struct Operation {
     pub wr_id: u64,
     /// The peer's process id.
     pub pid: u32,
+    /// Where the peer has posted it.
+    pub place: Place,
 }
 
-/// An operation in the arena.
+/// Words of an operation in the arena, besides its number and their sum.
+const WORDS: usize = 4 + PLACE_WORDS;
+
+impl Operation {
+    fn to_words(self) -> [u64; WORDS] {
+        let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let place = self.place.to_words();
+        let mut words = [0; WORDS];
+        words[..4].copy_from_slice(&[
+            self.address,
+            self.wr_id,
+            both(self.kind as u32, self.length),
+            both(self.qpn, self.pid),
+        ]);
+        words[4..].copy_from_slice(&place);
+        words
+    }
+
+    fn of_words(words: [u64; WORDS]) -> Option<Self> {
+        let [address, wr_id, what, whose, place @ ..] = words;
+        let kind = (what >> 32) as u32;
+        Some(Self {
+            kind: try_transmute!(kind).ok()?,
+            address,
+            length: what as u32,
+            qpn: (whose >> 32) as u32,
+            wr_id,
+            pid: whose as u32,
+            place: Place::of_words(place),
+        })
+    }
+}
+
+/// An operation in the arena. Two may be written to one slot at once, if others have gone round between them: then the
+/// sum is wrong, and both are missed.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Slot {
     /// Its number, from 1 on, once all else is written.
     number: AtomicU64,
-    address: AtomicU64,
-    wr_id: AtomicU64,
-    kind: AtomicU32,
-    length: AtomicU32,
-    qpn: AtomicU32,
-    pid: AtomicU32,
+    /// Of the number and the words.
+    sum: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+/// A sum in which each word and its place count.
+fn sum(number: u64, words: &[u64; WORDS]) -> u64 {
+    let add =
+        |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    words.iter().fold(number, add)
 }
 
 /// The operations at a process's memory.
@@ -72,16 +114,12 @@ impl Operations {
     pub fn add(&self, done: &Operation) {
         let before = self.count.fetch_add(1, AcqRel);
         let slot = &self.slots[before as usize % OPERATIONS];
-        // A reader that sees a field of this one sees that the slot is in use.
-        slot.number.store(0, Relaxed);
-        fence(Release);
-        slot.address.store(done.address, Relaxed);
-        slot.wr_id.store(done.wr_id, Relaxed);
-        slot.kind.store(done.kind as u32, Relaxed);
-        slot.length.store(done.length, Relaxed);
-        slot.qpn.store(done.qpn, Relaxed);
-        slot.pid.store(done.pid, Relaxed);
-        slot.number.store(before + 1, Release);
+        let words = done.to_words();
+        slot.sum.store(sum(before + 1, &words), Relaxed);
+        for (place, word) in slot.words.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+        slot.number.fetch_max(before + 1, Release);
     }
 
     /// The next one behind as many as were taken, which is counted. None if there is none yet.
@@ -98,19 +136,10 @@ impl Operations {
                 // It is being written.
                 return None;
             }
-            let kind = slot.kind.load(Relaxed);
-            let found = Operation {
-                kind: try_transmute!(kind).unwrap_or(OperationKind::Read),
-                address: slot.address.load(Relaxed),
-                length: slot.length.load(Relaxed),
-                qpn: slot.qpn.load(Relaxed),
-                wr_id: slot.wr_id.load(Relaxed),
-                pid: slot.pid.load(Relaxed),
-            };
-            fence(Acquire);
             *taken += 1;
-            if number == *taken && slot.number.load(Relaxed) == number {
-                return Some(found);
+            let words = slot.words.each_ref().map(|word| word.load(Relaxed));
+            if number == *taken && slot.sum.load(Relaxed) == sum(number, &words) {
+                return Operation::of_words(words);
             }
         }
     }
@@ -129,8 +158,8 @@ mod tests {
 
     fn operation(number: u64) -> Operation {
         let (length, qpn, pid) = (number as u32, number as u32, number as u32);
-        let kind = OperationKind::Write;
-        Operation { kind, address: number, length, qpn, wr_id: number, pid }
+        let (kind, place) = (OperationKind::Write, Place::new(&format!("peer.c:{number}")));
+        Operation { kind, address: number, length, qpn, wr_id: number, pid, place }
     }
 
     #[test]
@@ -145,6 +174,16 @@ mod tests {
         let more = OPERATIONS as u64 + 5;
         (4..4 + more).for_each(|number| operations.add(&operation(number)));
         assert_eq!(operations.next(&mut taken).map(|done| done.wr_id), Some(9));
+    }
+
+    #[test]
+    fn one_that_is_mixed_with_another_is_missed() {
+        let operations = none();
+        (1..=3).for_each(|number| operations.add(&operation(number)));
+        operations.slots[1].words[1].store(2 + OPERATIONS as u64, Relaxed);
+        let mut taken = 0;
+        let found = [(); 3].map(|()| operations.next(&mut taken).map(|done| done.wr_id));
+        assert_eq!(found, [Some(1), Some(3), None]);
     }
 
     #[test]

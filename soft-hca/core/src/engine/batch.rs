@@ -254,7 +254,9 @@ fn finish(
         messages.iter().map(|message| (message.done.opcode, message.done.length, message.is_lost));
     requester.count(responder.as_ref(), sizes);
     if actor.is_traced() {
-        for (index, message) in (requester.head()..).zip(messages) {
+        // A lost one has accessed nothing.
+        let done = (requester.head()..).zip(messages).filter(|(_, message)| !message.is_lost);
+        for (index, message) in done {
             requester.tell_target(actor, index, message.done.length);
         }
     }

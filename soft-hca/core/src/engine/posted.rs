@@ -13,6 +13,7 @@ use crate::engine::actor::Actor;
 use crate::engine::address;
 use crate::engine::cursor::{SendCursors, send_ring};
 use crate::engine::memory::Owner;
+use crate::engine::traced;
 use crate::ring::Ring;
 use crate::trace::event::{Element, ReceivePosted, Seen, SendPosted};
 use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
@@ -118,6 +119,26 @@ impl Actor<'_> {
             let wqe = SendWqe::read(ring.slot(first.wrapping_add(index)));
             let (event, list) = send_posted(self.arena, qp, qpn, &wqe);
             each(&event, &list);
+        }
+    }
+
+    /// Says where the posted requests of a queue pair come from which are not executed yet, and of which a peer wants to
+    /// know: a number of [`Arena::places`], 0 if there is none. Those of which it was said keep theirs.
+    pub fn set_places(&self, qpn: u32, number: impl FnOnce() -> u32) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        let Some(ring) = send_ring(self.arena, qp) else { return };
+        if traced::who_wants_operations(self.arena, qp).is_none() {
+            return;
+        }
+        let first = SendCursors::of(qp, &ring).next;
+        let posted = (0..ring.distance(first, ring.producer()))
+            .map(|index| SendWqe::read(ring.slot(first.wrapping_add(index))));
+        let mut new = posted
+            .filter(|wqe| traced::operation(wqe).is_some() && wqe.place().is_none())
+            .peekable();
+        if new.peek().is_some() {
+            let number = number();
+            new.for_each(|wqe| wqe.set_place(number));
         }
     }
 

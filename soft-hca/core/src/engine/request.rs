@@ -59,7 +59,7 @@ impl SendCompletion {
         let elements = || (0..wqe.max_sges().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
         let length = match wqe.opcode {
             opcode::LOCAL_INV | opcode::BIND_MW | opcode::FLUSH => 0,
-            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE => 8,
+            opcode if WrOpcode(opcode).is_atomic() => 8,
             _ if is_inline => wqe.length(),
             _ => elements().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
         };
@@ -347,9 +347,7 @@ impl<'a> Requester<'a> {
                 has_waited: u32::from(self.qp.wait.load(Acquire) != 0),
             };
             env.trace(self.owner.proc as u32, &event.into(), &cause::encode(cause));
-            let is_atomic =
-                matches!(wqe.opcode, opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD);
-            if ended == status::SUCCESS && is_atomic {
+            if ended == status::SUCCESS && WrOpcode(wqe.opcode).fetches() {
                 self.tell_target(actor, index, length);
             }
         });

@@ -10,7 +10,7 @@ use crate::engine::proc::DAEMON;
 use crate::engine::route::local_peer;
 use crate::trace::event::{Packet, Raised};
 use crate::uapi::rxe::SendWqe;
-use crate::uapi::verbs::opcode;
+use crate::uapi::verbs::{WrOpcode, opcode};
 
 /// The receive that a message has gone into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,27 @@ fn trace(arena: &Arena, env: &dyn Env, packet: Packet) {
     env.trace(proc, &packet.into(), &[]);
 }
 
+/// The process of a queue pair's peer, if it wants to know of operations at its memory.
+pub(super) fn who_wants_operations(arena: &Arena, qp: &Qp) -> Option<usize> {
+    let target = local_peer(arena, qp)?.proc.load(Acquire) as usize;
+    let wants = |proc: &Proc| proc.wants_operations.load(Acquire) != 0;
+    arena.procs.get(target).is_some_and(wants).then_some(target)
+}
+
+/// What a request does at its peer's memory, and the address there; `None` of one that names none.
+pub(super) fn operation(wqe: &SendWqe<'_>) -> Option<(OperationKind, u64)> {
+    match wqe.opcode {
+        opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => {
+            Some((OperationKind::Write, wqe.remote().addr))
+        }
+        opcode::RDMA_READ => Some((OperationKind::Read, wqe.remote().addr)),
+        opcode if WrOpcode(opcode).fetches() => {
+            Some((OperationKind::Atomic, wqe.atomic().remote.addr))
+        }
+        _ => None,
+    }
+}
+
 /// Tells the target's process of an RDMA or atomic operation that was executed at its memory, if it wants to know: before
 /// any completion says so.
 pub(super) fn tell_target(
@@ -43,28 +64,17 @@ pub(super) fn tell_target(
     wqe: &SendWqe<'_>,
     (qpn, length): (u32, u32),
 ) {
-    if !actor.arena.is_watched() {
+    let arena = actor.arena;
+    if !arena.is_watched() {
         return;
     }
-    let (kind, address) = match wqe.opcode {
-        opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => {
-            (OperationKind::Write, wqe.remote().addr)
-        }
-        opcode::RDMA_READ => (OperationKind::Read, wqe.remote().addr),
-        opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => {
-            (OperationKind::Atomic, wqe.atomic().remote.addr)
-        }
-        _ => return,
-    };
-    let Some(peer) = local_peer(actor.arena, qp) else { return };
-    let target = peer.proc.load(Acquire) as usize;
-    let wants = |proc: &Proc| proc.wants_operations.load(Acquire) != 0;
-    if !actor.arena.procs.get(target).is_some_and(wants) {
-        return;
-    }
-    let pid = actor.arena.procs.get(by).map_or(0, |proc| proc.pid.load(Acquire));
+    let Some((kind, address)) = operation(wqe) else { return };
+    let Some(target) = who_wants_operations(arena, qp) else { return };
+    let pid = arena.procs.get(by).map_or(0, |proc| proc.pid.load(Acquire));
+    let places = arena.places.get(by).zip(wqe.place());
+    let place = places.map(|(places, number)| places.get(number)).unwrap_or_default();
     let wr_id = wqe.wr_id;
-    actor.arena.operations[target].add(&Operation { kind, address, length, qpn, wr_id, pid });
+    arena.operations[target].add(&Operation { kind, address, length, qpn, wr_id, pid, place });
 }
 
 /// Traces an asynchronous event that is about to be raised.

@@ -136,6 +136,9 @@ pub fn open(device: DeviceFile, flags: i32) -> Result<RawFd> {
 pub fn ring_doorbell(fd: RawFd, written: &[u8]) -> Option<Result<usize>> {
     let qpn = doorbell::qpn_of(fd, written)?;
     let process = process::current()?;
+    if process.arena.is_watched() {
+        sanitizer::posts(process, qpn);
+    }
     let done = if process.env.recorder.is_on() {
         polled::over(process);
         trace::at(site::of_command(), || process.actor().doorbell(qpn))

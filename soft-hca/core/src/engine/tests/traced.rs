@@ -1,6 +1,7 @@
 //! What is traced while somebody records.
 
 use super::fabric::*;
+use crate::arena::{OperationKind, Place};
 use crate::engine::{DAEMON, ReceiveQueue};
 use crate::trace::event::Seen;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
@@ -159,4 +160,39 @@ fn a_datagram_names_the_receive_that_has_taken_it() {
     requests.retain(|line| line.starts_with("request"));
     let lost = format!("request {a} (1, 2) 0 0 None");
     assert_eq!(requests, [lost, format!("request {a} (1, 2) 0 0 Some(({b}, 20))")]);
+}
+
+/// A process with a sanitizer wants to know what peers do at its memory, and where they have posted it.
+#[test]
+fn a_peer_is_told_of_operations_that_were_executed() {
+    let world = World::new();
+    let (a, _) = world.pair(qp_type::UC);
+    let mut source = world.buffer(US, pattern(1, 10));
+    let mut target = world.buffer(THEM, vec![0; 30]);
+    let (addr, key) = (target.addr(), target.key);
+    let write = |wr_id, key| Wr::new(wr_id, opcode::RDMA_WRITE).remote(addr, key);
+    let actor = world.actor(US);
+    let mut done = |wr_id: u64, key: u32, place: u32| {
+        world.put(a, &write(wr_id, key).sge(source.whole()));
+        actor.set_places(a, || place);
+        world.doorbell(a);
+    };
+    let operations = &world.arena.operations[THEM];
+    done(1, key, 1);
+    assert_eq!(operations.count(), 0);
+    set(&world.arena.procs[THEM].wants_operations, 1);
+    world.arena.watch();
+    world.arena.places[US].set(1, Place::new("client.c:88"));
+    done(2, key, 1);
+    // Nobody allows this one, so that it is lost.
+    done(3, 0xbad00, 1);
+    done(4, key, 0);
+    let mut taken = 0;
+    let told: Vec<_> = std::iter::from_fn(|| operations.next(&mut taken))
+        .map(|done| (done.kind, done.address, done.length, done.wr_id, done.place.text()))
+        .collect();
+    let told_of = |wr_id, place: Option<&str>| {
+        (OperationKind::Write, addr, 10, wr_id, place.map(str::to_string))
+    };
+    assert_eq!(told, [told_of(2, Some("client.c:88")), told_of(4, None)]);
 }

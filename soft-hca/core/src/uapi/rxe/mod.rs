@@ -39,6 +39,11 @@ mod send {
     pub(super) const IMM: usize = offset_of!(SendWr, ex);
     pub(super) const LENGTH: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, length);
     pub(super) const NUM_SGE: usize = offset_of!(SendWqe, dma) + offset_of!(DmaInfo, num_sge);
+    /// The kernel's own, as is the next one: the provider neither reads nor writes them.
+    pub(super) const FIRST_PSN: usize = offset_of!(SendWqe, first_psn);
+    pub(super) const LAST_PSN: usize = offset_of!(SendWqe, last_psn);
+    /// The number that the provider gives to the request.
+    pub(super) const SSN: usize = offset_of!(SendWqe, ssn);
     /// The union.
     const WR: usize = offset_of!(SendWr, wr);
     pub(super) const REMOTE_ADDR: usize = WR + offset_of!(RdmaWr, remote_addr);
@@ -248,6 +253,19 @@ impl<'a> SendWqe<'a> {
             hop_limit: self.byte(send::AV_HOP_LIMIT),
             traffic_class: self.byte(send::AV_TRAFFIC_CLASS),
         }
+    }
+
+    /// The number of the place where it was posted, if that was [set](Self::set_place).
+    pub fn place(&self) -> Option<u32> {
+        let is_of_this = self.slot.u32(send::LAST_PSN) == !self.slot.u32(send::SSN);
+        is_of_this.then(|| self.slot.u32(send::FIRST_PSN))
+    }
+
+    /// Sets the number of that place, in words of the slot that are the kernel's and in which a request that stood there
+    /// before may have left its own.
+    pub fn set_place(&self, number: u32) {
+        self.slot.set_u32(send::FIRST_PSN, number);
+        self.slot.set_u32(send::LAST_PSN, !self.slot.u32(send::SSN));
     }
 
     fn byte(&self, offset: usize) -> u8 {

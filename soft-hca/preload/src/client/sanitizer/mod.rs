@@ -11,12 +11,14 @@
 //! | `address` | AddressSanitizer |
 //! | `queue` | requests of a queue, and the device's accesses for them |
 //! | `peers` | what peers do by RDMA operations |
+//! | `places` | where this process posts such operations |
 //!
 //! The functions between ours and the provider's that call this are in `hook::sanitized`; there are none in a program
 //! without a sanitizer.
 
 mod address;
 mod peers;
+mod places;
 mod queue;
 mod runtime;
 mod thread;
@@ -44,7 +46,7 @@ use crate::client::{site, stderr};
 use address::AddressSanitizer;
 use peers::Peers;
 use queue::{Posted, Queue, Stretch};
-use thread::{Access, ThreadSanitizer};
+use thread::{Access, Fiber, ThreadSanitizer};
 
 /// The sanitizers of this process.
 #[derive(Clone, Copy, Debug)]
@@ -128,9 +130,14 @@ impl Drop for Locked {
 impl Sanitizers {
     /// A new queue, of so many.
     fn queue(&self, before: usize, name: &str) -> Queue {
-        let thread = self.thread.filter(|_| before < FIBERS);
+        Queue::new(self.fiber(before, name))
+    }
+
+    /// A fiber for a queue, if there are not too many.
+    fn fiber(&self, before: usize, name: &str) -> Option<Fiber> {
+        let thread = self.thread.filter(|_| before < FIBERS)?;
         let name = CString::new(format!("device: {name}")).expect("a name without NUL");
-        Queue::new(thread.map(|thread| thread.fiber(&name)))
+        Some(thread.fiber(&name))
     }
 
     /// Looks whether the device may access memory for a request of a queue. It is named as the runtime does not name
@@ -212,8 +219,21 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
         let list = access_of(opcode).map(|access| stretches(access, list)).unwrap_or_default();
         let is_signaled = signals_all || flags & send_flag::SIGNALED != 0;
         own.check(&list, place, || format!("the posted send {wr_id:#x} of qp {qpn}"));
-        queue.post(callers, (wr_id, is_signaled), list);
+        if list.iter().any(|stretch| stretch.access == Access::Write) {
+            queue.has_answers(|| own.fiber(before, &format!("answers to qp {qpn}")));
+        }
+        let is_fenced = flags & send_flag::FENCE != 0;
+        queue.post(callers, Request { wr_id, is_signaled, what: is_fenced }, list);
     });
+}
+
+/// The calling thread rings the doorbell of a queue pair; its peer may want to know from where. The files in which a
+/// runtime looks for the line tell nobody anything.
+#[cold]
+pub(super) fn posts(process: &Process, qpn: u32) {
+    let outer = IS_INSIDE.replace(true);
+    process.actor().set_places(qpn, || places::number(process));
+    IS_INSIDE.set(outer);
 }
 
 /// How messages name a queue of receives.
@@ -239,7 +259,7 @@ pub(super) fn receives_are_posted(process: &Process, queue: ReceiveQueue, list: 
             |sge: &Sge| Stretch { access: Access::Write, address: sge.addr, length: sge.length };
         let list: Vec<Stretch> = elements.iter().map(written).collect();
         own.check(&list, place, || format!("the posted receive {wr_id:#x}, {}", name(queue)));
-        known.post(callers, (wr_id, true), list);
+        known.post(callers, Request { wr_id, is_signaled: true, what: false }, list);
     }
 }
 

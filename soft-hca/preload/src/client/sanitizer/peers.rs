@@ -124,18 +124,80 @@ impl Peers {
     }
 
     /// The name of a fiber that makes an operation.
-    fn name(&mut self, &Operation { kind, qpn, wr_id, pid, .. }: &Operation) -> CString {
-        let program = self.programs.entry(pid).or_insert_with(|| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    fn name(&mut self, operation: &Operation) -> CString {
+        let program = self.programs.entry(operation.pid).or_insert_with(|| {
+            let name =
+                fs::read_to_string(format!("/proc/{}/comm", operation.pid)).unwrap_or_default();
             name.chars().filter(|letter| !letter.is_control()).collect()
         });
-        let words = match kind {
-            OperationKind::Read => "RDMA read",
-            OperationKind::Write => "RDMA write",
-            OperationKind::Atomic => "atomic",
+        CString::new(name(program, operation)).expect("control characters are left out")
+    }
+}
+
+/// Letters of a thread's name that the runtime keeps.
+const LONGEST: usize = 63;
+
+/// An operation of a program in words, as many as a report has room for.
+fn name(program: &str, operation: &Operation) -> String {
+    let &Operation { kind, qpn, wr_id, pid, .. } = operation;
+    let words = match kind {
+        OperationKind::Read => "device: RDMA read",
+        OperationKind::Write => "device: RDMA write",
+        OperationKind::Atomic => "device: atomic",
+    };
+    let by = format!("by {program}[{pid}]");
+    let request = format!("wr_id {wr_id:#x}");
+    let Some(place) = operation.place.text() else {
+        return format!("{words} {request} of qp {qpn} {by}");
+    };
+    let known = [
+        format!("{words} {request} of qp {qpn} {by} at {place}"),
+        format!("{words} {request} {by} at {place}"),
+        format!("{words} {by} at {place}"),
+        format!("{words} by {pid} at {place}"),
+        format!("{words} at {place}"),
+    ];
+    let [.., shortest] = &known;
+    known.iter().find(|name| name.len() <= LONGEST).unwrap_or(shortest).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use soft_hca_core::arena::Place;
+
+    use super::*;
+
+    #[test]
+    fn the_place_is_named_before_all_else() {
+        let operation = |qpn, wr_id, place| Operation {
+            kind: OperationKind::Write,
+            address: 0,
+            length: 8,
+            qpn,
+            wr_id,
+            pid: 4711,
+            place: Place::new(place),
         };
-        // The runtime keeps 63 letters.
-        let name = format!("device: {words} by {program}[{pid}], qp {qpn}, wr_id {wr_id:#x}");
-        CString::new(name).expect("control characters are left out")
+        for (operation, expected) in [
+            (operation(17, 7, ""), "device: RDMA write wr_id 0x7 of qp 17 by client[4711]"),
+            (
+                operation(17, 7, "a:8"),
+                "device: RDMA write wr_id 0x7 of qp 17 by client[4711] at a:8",
+            ),
+            (
+                operation(1_354_279, 7, "client.c:88"),
+                "device: RDMA write wr_id 0x7 by client[4711] at client.c:88",
+            ),
+            (
+                operation(17, 1 << 45, "client.c:88"),
+                "device: RDMA write by client[4711] at client.c:88",
+            ),
+            (
+                operation(17, 7, "resources_of_a_test.c:4235"),
+                "device: RDMA write by 4711 at resources_of_a_test.c:4235",
+            ),
+        ] {
+            assert_eq!(name("client", &operation), expected);
+        }
     }
 }

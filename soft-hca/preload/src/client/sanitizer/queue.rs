@@ -1,5 +1,5 @@
-//! A queue of work requests, as ThreadSanitizer knows it: a fiber that makes the device's accesses, and for each
-//! request a word that says when they are over.
+//! A queue of work requests, as ThreadSanitizer knows it: a fiber that makes the device's accesses, another one for the
+//! answers of a send queue's requests, and for each request a word that says when they are over.
 
 use crate::client::outstanding::{Outstanding, Request};
 use crate::client::sanitizer::thread::{Access, Fiber, Sync};
@@ -28,6 +28,12 @@ pub(super) struct Posted {
 pub(super) struct Queue {
     /// None without ThreadSanitizer.
     fiber: Option<Fiber>,
+    /// Answers of reads and atomics are written while later requests are sent, unless these are fenced.
+    answers: Option<Fiber>,
+    /// What was sent before an answer comes.
+    sent: Box<Sync>,
+    /// What was written before a fenced request is sent.
+    answered: Box<Sync>,
     /// What threads have done before they posted.
     posts: Box<Sync>,
     ends: Box<[Sync; SYNCS]>,
@@ -41,6 +47,9 @@ impl Queue {
     pub(super) fn new(fiber: Option<Fiber>) -> Self {
         Self {
             fiber,
+            answers: None,
+            sent: Box::default(),
+            answered: Box::default(),
             posts: Box::default(),
             ends: Box::new([const { Sync::new() }; SYNCS]),
             count: 0,
@@ -48,26 +57,45 @@ impl Queue {
         }
     }
 
+    /// From now on answers are written by a fiber of their own.
+    pub(super) fn has_answers(&mut self, fiber: impl FnOnce() -> Option<Fiber>) {
+        if self.fiber.is_some() && self.answers.is_none() {
+            self.answers = fiber();
+        }
+    }
+
     /// The calling thread posts a request, from places in the program: the device accesses the memory from now on,
     /// until the completion is polled.
-    pub(super) fn post(
-        &mut self,
-        callers: &[usize],
-        (wr_id, is_signaled): (u64, bool),
-        list: Vec<Stretch>,
-    ) {
+    pub(super) fn post(&mut self, callers: &[usize], posted: Request<bool>, list: Vec<Stretch>) {
+        let Request { wr_id, is_signaled, what: is_fenced } = posted;
         let number = self.count;
         self.count += 1;
         if let Some(fiber) = &self.fiber {
             fiber.sanitizer.release(&self.posts);
-            fiber.run(callers, || {
-                fiber.sanitizer.acquire(&self.posts);
-                let place = callers.first().copied().unwrap_or_default();
-                for &Stretch { access, address, length } in &list {
+            let place = callers.first().copied().unwrap_or_default();
+            let access = |fiber: &Fiber, which: &dyn Fn(Access) -> bool| {
+                for &Stretch { access, address, length } in list.iter().filter(|s| which(s.access))
+                {
                     fiber.sanitizer.access(access, address, length, place);
                 }
                 fiber.sanitizer.release(self.end(number));
+            };
+            fiber.run(callers, || {
+                fiber.sanitizer.acquire(&self.posts);
+                if is_fenced {
+                    fiber.sanitizer.acquire(&self.answered);
+                }
+                access(fiber, &|access| access == Access::Read || self.answers.is_none());
+                fiber.sanitizer.release(&self.sent);
             });
+            if let Some(answers) = &self.answers {
+                answers.run(callers, || {
+                    answers.sanitizer.acquire(&self.posts);
+                    answers.sanitizer.acquire(&self.sent);
+                    access(answers, &|access| access == Access::Write);
+                    answers.sanitizer.release(&self.answered);
+                });
+            }
         }
         self.requests.post(Request { wr_id, is_signaled, what: Posted { number, list } });
     }

@@ -64,6 +64,13 @@ pub(super) fn callers() -> Stack {
     Stack::walk()
 }
 
+/// The name of the file of code that a call is in, and the call's offset there, by the address behind it.
+pub(super) fn file_and_offset(behind: usize) -> Option<(String, usize)> {
+    let code::Module { base, path, .. } = code::module_of(behind)?;
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    Some((String::from_utf8_lossy(name).into_owned(), behind - base - 1))
+}
+
 /// The site of a command that the calling thread's program is about to give, if all is recorded.
 pub(super) fn of_command() -> Site {
     let process = process::recorded().or_else(process::recorded_parent);

@@ -135,6 +135,9 @@ impl UverbsFile {
         if sanitizer::is_on() {
             sanitizer::sends_posted(self.process, qpn);
         }
+        if self.process.arena.is_watched() {
+            sanitizer::posts(self.process, qpn);
+        }
         if strict::is_on() {
             return self.process.actor().strict_doorbell(qpn);
         }

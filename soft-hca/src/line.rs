@@ -264,9 +264,9 @@ pub struct DeviceArgs {
     pub strict: Option<Option<u64>>,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
-    /// What is not known of it is as ever. No timing, no firmware. Failed completions have its vendor_err, if that was measured. It is
-    /// the fabric's devices that have them, so the fabric's first program decides; `like=PROFILE` in
-    /// --device is for one of several.
+    /// What is not known of it is as ever. Completions that have failed have its vendor_err, where that
+    /// was measured; there is no timing and no firmware. It is the fabric's devices that have all this, so
+    /// the fabric's first program decides; `like=PROFILE` in --device is for one of several.
     #[arg(
         long,
         value_name = "PROFILE",

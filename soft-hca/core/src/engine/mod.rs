@@ -30,6 +30,7 @@
 //! | `schedule` | when requests are executed: the one way to the next two | |
 //! | `delayed_writes` | RDMA writes that are delayed to see which programs wait for them | |
 //! | `strict` | programs that are served as late as is legal | |
+//! | `strict_bytes` | bytes of theirs that come early, late, or in pieces | |
 //! | `execute` | each request by its kind | `rxe_req.c` |
 //! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
 //! | `datagram` | sending datagrams | `rxe_net.c` |
@@ -87,6 +88,7 @@
 //! | `pids`, `process_memory` | from process to process | |
 //! | `own_memory` | within this process | |
 //! | `registry` | regions and processes, as the process that copies has learned of them | `rxe_mr.c` |
+//! | `in_transit` | bytes on their way between strict programs | |
 //! | `segments` | stretches of memory and their regions | |
 //!
 //! # Below all
@@ -137,6 +139,7 @@ mod execute;
 mod flush;
 mod futex;
 mod helper;
+mod in_transit;
 mod incoming;
 mod listed;
 mod locking;
@@ -167,6 +170,7 @@ mod segments;
 mod signals;
 mod staging;
 mod strict;
+mod strict_bytes;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
@@ -185,6 +189,7 @@ pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use env::{Env, RemoteDatagram};
 pub use helper::Helper;
+pub use in_transit::InTransit;
 pub use listed::CqSet;
 pub use notification::Reading;
 pub use own_memory::{guard, is_guarded_signal, set_action};

@@ -1,6 +1,7 @@
 /* A process of a litmus test: memory that its peers reach, connected queue pairs, and words by another way. */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum { LOOKS = 16 };
 
 /* The same in each process: what it names here is named so at a peer, too. */
 struct memory {
-    volatile uint64_t x, y, r1, r2, one, two, seven, flush;
+    volatile uint64_t x, y, r1, r2, one, two, thousand, flush;
     volatile uint64_t block[WORDS], ones[WORDS], twos[WORDS], received[LINKS + 1][STOCK][8];
 };
 
@@ -52,7 +53,7 @@ static struct end ends[LINKS + 1];
 static void must(int is_so, const char *what)
 {
     if (!is_so) {
-        fprintf(stderr, "litmus: process %c: ", 'A' + me);
+        fprintf(stderr, me == REFEREE ? "litmus: " : "litmus: process %c: ", 'A' + me);
         perror(what);
         _exit(3);
     }

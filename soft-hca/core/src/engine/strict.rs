@@ -42,7 +42,9 @@ const PATTERN: u8 = 0xa5;
 /// Bytes of a message that are moved early, or get the pattern, at most.
 const EARLY_BYTES: u64 = 1 << 20;
 /// Of so many messages one comes early as a whole.
-const WHOLE_ONE_IN: u64 = 4;
+const WHOLE_ONE_IN: u64 = 8;
+/// Of so many RDMA writes and reads one comes early in part.
+const IN_PART_ONE_IN: u64 = 2;
 /// Requests that are executed together, at most.
 const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
@@ -51,14 +53,17 @@ const LOST_ONE_IN: u64 = 100;
 const IN_ORDER_ONE_IN: u64 = 4;
 /// How many requests overtake one, at most.
 const MAX_AHEAD: u32 = 8;
-/// Of so many writes one is in the memory after its completion.
-const LATE_ONE_IN: u64 = 2;
+/// Of so many writes one is in the memory before its completion.
+const IN_TIME_ONE_IN: u64 = 3;
 /// Of so many atomic operations one takes so long that the processor may change the word meanwhile.
 const SLOW_ONE_IN: u64 = 2;
 const SLOW: Duration = Duration::from_micros(100);
 
 /// How long RDMA writes are put off: who watches the memory is to have the time to see what has come early.
 const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_000)];
+
+/// How long a write is on its way after its completion.
+const DELAYS_OF_LANDING: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 20_000_000)];
 
 /// The next choice of a queue pair: a number below a limit.
 fn choose(qp: &Qp, limit: u64) -> u64 {
@@ -164,10 +169,12 @@ fn begin(
     if is_send {
         places.fill(actor, PATTERN, EARLY_BYTES);
     }
-    let is_whole = choose(requester.qp, WHOLE_ONE_IN) == 0;
+    let qp = requester.qp;
+    let is_whole = choose(qp, WHOLE_ONE_IN) == 0;
+    let is_in_part = is_send || choose(qp, IN_PART_ONE_IN) == 0;
     let mut left = Vec::new();
-    for piece in pieces(requester.qp, &places).into_iter().rev() {
-        let is_early = is_whole || choose(requester.qp, 2) == 0;
+    for piece in pieces(qp, &places).into_iter().rev() {
+        let is_early = is_whole || (is_in_part && choose(qp, 2) == 0);
         // Bytes that cannot be moved now fail later.
         if !is_early || places.move_piece(actor, piece).is_err() {
             left.push(piece);
@@ -288,11 +295,11 @@ fn finish(
     places.drain(actor);
     let is_late = wqe.opcode == opcode::RDMA_WRITE
         && places.length() <= EARLY_BYTES
-        && choose(qp, LATE_ONE_IN) == 0;
+        && choose(qp, IN_TIME_ONE_IN) != 0;
     if is_late || bytes.is_some() {
         let bytes = bytes.map_or_else(|| places.read(actor, &left), Ok);
         let Ok(bytes) = bytes else { return Bytes::Move };
-        let delay = put_off::delay_ns(DELAYS, |limit| choose(qp, limit));
+        let delay = put_off::delay_ns(DELAYS_OF_LANDING, |limit| choose(qp, limit));
         let late = places.late(bytes, &left, actor.env.now_ns() + delay);
         if is_late {
             deferred.rescheduled.push((requester.qpn, delay));

@@ -37,11 +37,11 @@ fn tests(program: &str) -> Vec<Test> {
 /// How often the outcomes of tests were seen, with a seed if it is not 0. A forbidden one fails.
 fn run(place: &Place, program: &str, name: &str, runs: u32, seed: u64) -> BTreeMap<String, u32> {
     let line = format!("{program} {name} --runs {runs}");
-    let circumstances = |command: &mut Command| match seed {
+    let mut litmus = place.start_in(&line, |command| match seed {
         0 => command,
         seed => command.env("SOFT_HCA_STRICT_SEED", seed.to_string()),
-    };
-    let text = place.start_in(&line, circumstances).succeed();
+    });
+    let text = litmus.succeed();
     let result = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         let [name, _, seen, "of", _] = words[..] else { panic!("{text}") };
@@ -120,6 +120,10 @@ fn what_it_is_asked_for_has_to_be_there() {
     for line in [&["no-such-test"][..], &["all", "--runs", "0"], &["all", "--runs"], &[]] {
         let output = Command::new(&program).args(line).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), text.starts_with("usage: ")), (Some(2), true), "{line:?}");
+        assert_eq!(
+            (output.status.code(), text.starts_with("usage: ")),
+            (Some(2), true),
+            "{line:?}"
+        );
     }
 }

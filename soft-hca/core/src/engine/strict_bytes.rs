@@ -168,8 +168,7 @@ mod tests {
 
     #[test]
     fn no_word_is_cut() {
-        let segments =
-            [Segment { addr: 0x1003, length: 20 }, Segment { addr: 0x2000, length: 8 }];
+        let segments = [Segment { addr: 0x1003, length: 20 }, Segment { addr: 0x2000, length: 8 }];
         let cut = |offset| cut(segments.into_iter(), offset);
         let cuts: Vec<u64> = (0..=28).map(cut).collect();
         let mut expected = [[0; 5].as_slice(), &[5; 8], &[13; 7], &[20; 8], &[28]].concat();

@@ -95,7 +95,9 @@ const SEEDS: std::ops::Range<u64> = 1..200;
 #[test]
 fn no_byte_of_an_operation_comes_twice_and_no_word_in_halves() {
     let mut kept = 0;
-    for (seed, kind) in SEEDS.flat_map(|seed| [(seed, opcode::RDMA_WRITE), (seed, opcode::RDMA_READ)]) {
+    for (seed, kind) in
+        SEEDS.flat_map(|seed| [(seed, opcode::RDMA_WRITE), (seed, opcode::RDMA_READ)])
+    {
         let world = World::new();
         let (a, _) = world.rc();
         strictly(&world, a, seed);

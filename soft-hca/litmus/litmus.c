@@ -18,8 +18,6 @@ static const struct test {
     const char *what;
     /* What each process does. */
     int (*does[PROCESSES])(void);
-    /* Processes that have to see their part; 0 for one. */
-    int parts;
 } tests[] = {
     {1, "puts", FORBIDDEN, "A: put x,1; put y,1 | B: sees y=1, reads x=0", {puts_a, puts_b}},
     {2, "bytes", ALLOWED, "A: put of 8 words | B: sees the last one new, another one old", {bytes_a, bytes_b}},
@@ -72,7 +70,7 @@ static const struct test {
     {26, "answered", ALLOWED, "A: send; polls B's answer; the send has no completion yet", {answered_a, answered_b}},
     {27, "word", FORBIDDEN, "A: put of 8 words | B: sees a part of a word new", {word_a, word_b}},
     {28, "reset", FORBIDDEN, "A: put of 8 words | B: sees one, stores 5 to it; it is not 5 in the end", {reset_a, reset_b}},
-    {29, "crossing", ALLOWED, "A, B: put x,1 to the other; poll; both read x=0", {crossing_a, crossing_b}, 2},
+    {29, "crossing", ALLOWED, "A, B: put x,1 to the other; poll; both read x=0", {crossing_a, crossing_b}},
 };
 
 enum { TESTS = sizeof tests / sizeof *tests };
@@ -119,10 +117,10 @@ static void take_part(void)
     exit(0);
 }
 
-/* Runs a test once: how many processes have seen their part. */
+/* Runs a test once: whether one of the processes has seen the outcome. */
 static int judge(int number)
 {
-    int parts = 0;
+    int is_seen = 0;
     for (int process = 0; process < PROCESSES; process++)
         must(write(to[process], &number, sizeof number) == sizeof number, "write");
     for (int step = 0; step < STEPS; step++) {
@@ -134,9 +132,9 @@ static int judge(int number)
     for (int process = 0; process < PROCESSES; process++) {
         char is_weak;
         must(read(to[process], &is_weak, 1) == 1, "read");
-        parts += is_weak;
+        is_seen |= is_weak;
     }
-    return parts;
+    return is_seen;
 }
 
 /* How often a test's outcome was seen; whether that may be. */
@@ -145,7 +143,7 @@ static int report(int number, int runs)
     const struct test *test = &tests[number];
     int seen = 0;
     for (int run = 0; run < runs; run++)
-        seen += judge(number) >= (test->parts ? test->parts : 1);
+        seen += judge(number);
     printf("%s %s %d of %d\n", test->name, test->outcome == ALLOWED ? "allowed" : "forbidden", seen, runs);
     fflush(stdout);
     return seen == 0 || test->outcome == ALLOWED;

@@ -1,7 +1,6 @@
 /*
- * The tests. Each of a test's functions is what one process does, and gives whether it has seen its part of the weak
- * outcome. x, y, block and r1, r2 are 0 before, `one`, `two` and `thousand`, and the blocks `ones` and `twos`, hold
- * what they are called.
+ * The tests. Each of a test's functions is what one process does, and gives whether it has seen the outcome. x, y, block,
+ * r1 and r2 are 0 before; `one`, `two` and `thousand`, and the blocks `ones` and `twos`, hold what they are called.
  */
 
 /* Until a word is there, which is watched. */
@@ -577,7 +576,9 @@ static int crossing(int other)
     /* They look at the same time. */
     tell(other);
     hear(other);
-    return m->x == 0;
+    char is_old = m->x == 0, is_old_there;
+    exchange(other, &is_old, &is_old_there, 1);
+    return is_old && is_old_there;
 }
 
 static int crossing_a(void) { return crossing(B); }

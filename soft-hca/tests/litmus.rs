@@ -56,7 +56,7 @@ fn compiled(place: &Place) -> Option<String> {
 
 /// The cells of the page's figures: the test, whether it is allowed, plain and strict runs.
 fn figures() -> Vec<Vec<&'static str>> {
-    let rows = PAGE.lines().skip_while(|line| !line.starts_with("| test | ")).skip(2);
+    let rows = PAGE.lines().skip_while(|line| !line.starts_with("| row | test | ")).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }

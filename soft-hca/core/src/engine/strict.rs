@@ -43,8 +43,8 @@ const PATTERN: u8 = 0xa5;
 const EARLY_BYTES: u64 = 1 << 20;
 /// Of so many messages one comes early as a whole.
 const WHOLE_ONE_IN: u64 = 8;
-/// Of so many RDMA writes and reads one comes early in part.
-const IN_PART_ONE_IN: u64 = 2;
+/// Of so many other RDMA writes and reads none of one comes early.
+const LATE_ONE_IN: u64 = 4;
 /// Requests that are executed together, at most.
 const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
@@ -171,7 +171,7 @@ fn begin(
     }
     let qp = requester.qp;
     let is_whole = choose(qp, WHOLE_ONE_IN) == 0;
-    let is_in_part = is_send || choose(qp, IN_PART_ONE_IN) == 0;
+    let is_in_part = is_send || choose(qp, LATE_ONE_IN) != 0;
     let mut left = Vec::new();
     for piece in pieces(qp, &places).into_iter().rev() {
         let is_early = is_whole || (is_in_part && choose(qp, 2) == 0);

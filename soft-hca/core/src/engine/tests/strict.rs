@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::fabric::*;
 use crate::engine::{LINK, Route};
-use crate::uapi::verbs::status::{RNR_RETRY_EXC_ERR, SUCCESS};
-use crate::uapi::verbs::{opcode, qp_type, send_flag};
+use crate::uapi::verbs::status::{RNR_RETRY_EXC_ERR, SUCCESS, WR_FLUSH_ERR};
+use crate::uapi::verbs::{opcode, qp_type, send_flag, state};
 
 const SEED: u64 = 11;
 /// Longer than anything is put off.
@@ -286,4 +286,25 @@ fn a_completion_queue_holds_what_was_requested() {
     assert!(raised.contains(&crate::engine::Async::CqOverflow(cq)), "{raised:?}");
     assert_eq!(world.statuses(a).len(), 5);
     assert_eq!(world.statuses(b), []);
+}
+
+/// Of a request that has failed a strict program learns no more than is promised, and others nothing that is wrong.
+#[test]
+fn fields_of_failed_completions_that_are_not_valid_hold_anything() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in (1..20).chain([0]) {
+        let world = World::new();
+        let (a, _) = world.rc();
+        strictly(&world, a, seed);
+        world.entry(a).state.store(state::ERR, Release);
+        world.put(a, &Wr::new(5, opcode::RDMA_WRITE));
+        world.actor(DAEMON).run_send_queue(a);
+        let [cqe] = world.poll(a).try_into().unwrap();
+        assert_eq!((cqe.wr_id, cqe.status, cqe.qp_num), (5, WR_FLUSH_ERR, a));
+        assert_eq!(cqe.byte_len == 0 && cqe.imm == 0 && cqe.src_qp == 0, seed == 0);
+        if seed != 0 {
+            kinds.insert(cqe.opcode);
+        }
+    }
+    assert!(kinds.len() > 2, "{kinds:?}");
 }

@@ -19,7 +19,7 @@ use crate::engine::request::{Requester, SendCompletion, too_long};
 use crate::engine::request_error::RequestError;
 use crate::engine::responder::Responder;
 use crate::engine::segments::{Memory, Segment, SegmentList};
-use crate::engine::{process_memory, strict, wc_status};
+use crate::engine::{process_memory, strict_bytes, wc_status};
 use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
 
@@ -58,7 +58,7 @@ pub(super) fn execute<'a>(
     }
     let mut responder = requester.responder(actor).ok_or(RequestError::NoResponse)?;
     actor.drain_staged(responder.qp.recv_cq.load(Acquire));
-    let interrupt = |word| strict::interrupt(actor, requester.qp, responder.owner.proc, word);
+    let interrupt = |word| strict_bytes::interrupt(actor, requester.qp, responder.owner.proc, word);
     let old = match operate(actor, &responder, wqe.opcode, operation, interrupt) {
         Ok(old) => old,
         Err(stop) => {

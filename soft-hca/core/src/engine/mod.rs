@@ -30,12 +30,12 @@
 //! | `schedule` | when requests are executed: the one way to the next two | |
 //! | `delayed_writes` | RDMA writes that are delayed to see which programs wait for them | |
 //! | `strict` | programs that are served as late as is legal | |
-//! | `strict_bytes` | bytes of theirs that come early, late, or in pieces | |
 //! | `execute` | each request by its kind | `rxe_req.c` |
 //! | `batch` | sends, RDMA writes and reads: moving what goes together | `rxe_req.c` |
 //! | `datagram` | sending datagrams | `rxe_net.c` |
 //! | `request_locks` | locks that the daemon takes before it executes a request | |
 //! | `atomic`, `placement`, `bind` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c` |
+//! | `strict_bytes` | bytes of strict programs that come early, late, or in pieces | |
 //! | `plan` | a batch: checking each message, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `turn` | a step's share of a send queue | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
@@ -99,6 +99,7 @@
 //! | `route`, `traffic` | the way to the peer, and what counters of ports are made of | `rxe_net.c`, `rxe_hw_counters.c` |
 //! | `check`, `wc_status`, `timing` | failed checks, statuses and timers, with our choices | `rxe_comp.c` |
 //! | `asynchronous` | asynchronous events | |
+//! | `strict_choice` | what a seed of `--strict` chooses | |
 //! | `cursor`, `proc`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
@@ -171,6 +172,7 @@ mod signals;
 mod staging;
 mod strict;
 mod strict_bytes;
+mod strict_choice;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;

@@ -8,6 +8,7 @@ use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
 use crate::engine::proc::{DAEMON, LINK};
 use crate::engine::request::Requester;
+use crate::engine::strict_choice::is_strict;
 use crate::engine::turn::Turn;
 use crate::engine::{delayed_writes, strict};
 
@@ -31,7 +32,7 @@ pub(super) fn turn(
 /// The daemon is about to run a queue pair's send queue: what else is due of it is done.
 #[inline]
 pub(super) fn before_run(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
-    if actor.me == DAEMON && actor.arena.qp(qpn).is_some_and(strict::is_strict) {
+    if actor.me == DAEMON && actor.arena.qp(qpn).is_some_and(is_strict) {
         strict::land_due(actor, qpn, deferred);
     }
 }
@@ -39,9 +40,7 @@ pub(super) fn before_run(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
 /// Whether requests of a queue pair may be put off, or the one at the head is.
 #[inline]
 fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
-    qp.put_off_until_ns.load(Acquire) != 0
-        || delayed_writes::is_requested(actor)
-        || strict::is_strict(qp)
+    qp.put_off_until_ns.load(Acquire) != 0 || delayed_writes::is_requested(actor) || is_strict(qp)
 }
 
 #[cold]
@@ -51,7 +50,7 @@ fn late_turn(
     limit: u32,
     deferred: &mut Deferred,
 ) -> Option<Turn> {
-    if !strict::is_strict(requester.qp) {
+    if !is_strict(requester.qp) {
         return delayed_writes::turn(actor, requester, limit, deferred);
     }
     match actor.me {

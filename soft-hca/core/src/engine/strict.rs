@@ -15,9 +15,7 @@
 //!
 //! All choices are made by the queue pair's seed and by how many were made before.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arrayvec::ArrayVec;
 
@@ -26,12 +24,11 @@ use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
 use crate::engine::in_transit::{Ahead, Begun, Transit};
 use crate::engine::plan::consumes_receive;
-use crate::engine::proc::DAEMON;
 use crate::engine::request::Requester;
 use crate::engine::responder::has_receive;
 use crate::engine::route::local_peer;
-use crate::engine::segments::Segment;
 use crate::engine::strict_bytes::{self, PIECES, Places};
+use crate::engine::strict_choice::choose;
 use crate::engine::turn::{Bytes, Turn};
 use crate::put_off::{self, DELAYS, Delays};
 use crate::uapi::rxe::SendWqe;
@@ -55,9 +52,6 @@ const IN_ORDER_ONE_IN: u64 = 4;
 const MAX_AHEAD: u32 = 8;
 /// Of so many writes one is in the memory before its completion.
 const IN_TIME_ONE_IN: u64 = 3;
-/// Of so many atomic operations one takes so long that the processor may change the word meanwhile.
-const SLOW_ONE_IN: u64 = 2;
-const SLOW: Duration = Duration::from_micros(100);
 
 /// How long RDMA writes are put off: who watches the memory is to have the time to see what has come early.
 const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_000)];
@@ -65,21 +59,10 @@ const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_0
 /// How long a write is on its way after its completion.
 const DELAYS_OF_LANDING: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 20_000_000)];
 
-/// The next choice of a queue pair: a number below a limit.
-fn choose(qp: &Qp, limit: u64) -> u64 {
-    let number = qp.put_off_choices.fetch_add(1, AcqRel);
-    put_off::choice(qp.strict_seed.load(Acquire), number.into(), limit)
-}
-
 /// For how many nanoseconds the next request is put off.
 fn delay(qp: &Qp, kind: u32) -> u64 {
     let delays = if kind == opcode::RDMA_WRITE { DELAYS_OF_WRITES } else { DELAYS };
     put_off::delay_ns(delays, |limit| choose(qp, limit))
-}
-
-/// Whether a queue pair's program is run strictly.
-pub(super) fn is_strict(qp: &Qp) -> bool {
-    qp.strict_seed.load(Acquire) != 0
 }
 
 /// The share of `limit` requests from the head on that is executed now; `None` if none is, and the daemon
@@ -312,17 +295,6 @@ fn finish(
     }
     transit.begun = Some(Begun { index, left: Vec::new() });
     Bytes::Moved
-}
-
-/// Another access comes between what an atomic operation reads and what it writes, be it the processor's.
-pub(super) fn interrupt(actor: &Actor<'_>, qp: &Qp, proc: usize, word: Segment) {
-    if actor.me != DAEMON || !is_strict(qp) || choose(qp, SLOW_ONE_IN) != 0 {
-        return;
-    }
-    if let Some(in_transit) = actor.env.in_transit() {
-        strict_bytes::land(actor, in_transit.take_late_at(proc, word));
-    }
-    thread::sleep(SLOW);
 }
 
 /// Writes of a queue pair that are due come to their memory.

@@ -1,21 +1,29 @@
 //! Moving the bytes of requests that are put off ([`strict`](super::strict)): early or late, in pieces.
 
 use std::sync::atomic::Ordering::Acquire;
+use std::thread;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
+use crate::arena::Qp;
 use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
 use crate::engine::in_transit::Late;
 use crate::engine::plan::{self, Batch, consumes_receive};
+use crate::engine::proc::DAEMON;
 use crate::engine::process_memory;
 use crate::engine::request::Requester;
 use crate::engine::segments::{Fault, Memory, Segment, SegmentList};
+use crate::engine::strict_choice::{choose, is_strict};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
 
 /// Pieces in which a message comes, at most.
 pub(super) const PIECES: usize = 8;
+/// Of so many atomic operations one takes so long that the processor may change the word meanwhile.
+const SLOW_ONE_IN: u64 = 2;
+const SLOW: Duration = Duration::from_micros(100);
 /// Pieces begin at addresses that are multiples of this, or where a stretch of memory does: an adapter does not
 /// tear words.
 const WORD: u64 = 8;
@@ -160,6 +168,17 @@ pub(super) fn land(actor: &Actor<'_>, late: impl IntoIterator<Item = Late>) {
         let ours = [process_memory::ours(&bytes)];
         let _ = actor.copy(Memory::unregistered(actor.me, &ours), to.of_process(proc));
     }
+}
+
+/// Another access comes between what an atomic operation reads and what it writes, be it the processor's.
+pub(super) fn interrupt(actor: &Actor<'_>, qp: &Qp, proc: usize, word: Segment) {
+    if actor.me != DAEMON || !is_strict(qp) || choose(qp, SLOW_ONE_IN) != 0 {
+        return;
+    }
+    if let Some(in_transit) = actor.env.in_transit() {
+        land(actor, in_transit.take_late_at(proc, word));
+    }
+    thread::sleep(SLOW);
 }
 
 #[cfg(test)]

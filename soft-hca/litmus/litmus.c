@@ -1,5 +1,5 @@
 /*
- * What order RDMA keeps: litmus tests, each of a few requests whose outcome a program might be surprised by.
+ * Litmus tests of the order that RDMA keeps: each is a few requests whose outcome a program might be surprised by.
  *
  *   litmus --list               names the tests, a line each: row, name, whether the outcome is allowed, what is done
  *   litmus NAME|all [--runs N]  runs one, or all: how often the outcome was seen
@@ -16,7 +16,7 @@ static const struct test {
     const char *name;
     enum expectation outcome;
     const char *what;
-    /* What each process does. */
+    /* Each process's part. */
     int (*does[PROCESSES])(void);
 } tests[] = {
     {1, "puts", FORBIDDEN, "A: put x,1; put y,1 | B: sees y=1, reads x=0", {puts_a, puts_b}},
@@ -97,8 +97,8 @@ static void wait_for_all(void)
     hear(REFEREE);
 }
 
-/* Runs tests by their numbers, as the referee says. What is done behind a test may order what it has done: all have
- * looked by then. */
+/* Runs tests by their numbers, as the referee says. All have looked before something is done that may order what the test has
+ * done. */
 static void take_part(void)
 {
     int number;

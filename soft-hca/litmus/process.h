@@ -24,7 +24,7 @@ struct memory {
     volatile uint64_t block[WORDS], ones[WORDS], twos[WORDS], received[LINKS + 1][STOCK][8];
 };
 
-/* What the other end has to know of one. */
+/* The words that the other end has to know of one. */
 struct name {
     uint32_t qpn, rkey, relaxed_rkey;
     uint64_t memory;
@@ -208,7 +208,7 @@ static int poll_all(enum link link)
     return count;
 }
 
-/* What a received message has in its first word; its receive is posted again when the run is over. */
+/* The first word of a received message. */
 static uint64_t word_of(enum link link, const struct ibv_wc *wc)
 {
     return m->received[link][wc->wr_id][link == DATAGRAMS ? 5 : 0];

@@ -10,7 +10,7 @@ static void wait_for(const volatile uint64_t *word, uint64_t value)
         ;
 }
 
-/* What B does when A is done, and has said so by a socket: has it this value? */
+/* Whether a word has a value, or another one, when A is done and has told B so by a socket. */
 static int b_hears_then(int is_weak_value, const volatile uint64_t *word, uint64_t value)
 {
     hear(A);

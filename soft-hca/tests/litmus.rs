@@ -23,7 +23,7 @@ const LONG_RUNS: u32 = 20;
 /// A test: its name, and whether its outcome is allowed.
 type Test = (String, bool);
 
-/// What the program lists.
+/// The tests that the program lists.
 fn tests(program: &str) -> Vec<Test> {
     let output = Command::new(program).arg("--list").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -105,7 +105,7 @@ fn strict_runs_show_all_that_is_allowed_and_nothing_else() {
         assert!(NOT_SHOWN.iter().all(|name| seen[*name] == 0), "{seen:?}");
         missing.retain(|name| seen[name] == 0);
     }
-    // What few seeds have not shown another one does.
+    // Another seed shows those that few have not shown.
     for seed in seeds + 1..=SEEDS {
         missing.retain(|name| run(&place, &program, name, runs, seed)[name] == 0);
     }

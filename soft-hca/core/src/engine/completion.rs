@@ -36,8 +36,9 @@ pub(super) fn complete_failed(
     complete_all(actor, index, [(*cqe, false)], cause, None, deferred);
 }
 
-/// What a program finds of a request that has failed: its name, the status, the number of the queue pair. Other fields
-/// are not valid (`ibv_poll_cq(3)`); a program that is run strictly finds in them what might be another completion's.
+/// The completion of a request that has failed, as its program finds it. All fields but the request's name, the status
+/// and the number of the queue pair are not valid (`ibv_poll_cq(3)`): a program that is run strictly finds in them
+/// words that might be another completion's.
 #[cold]
 fn failed(arena: &Arena, cqe: Cqe) -> Cqe {
     const KINDS: [u32; 5] = [

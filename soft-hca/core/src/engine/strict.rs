@@ -9,7 +9,7 @@
 //! adapter until the completion). The memory that RDMA operations name is its program's meanwhile: no byte comes there
 //! twice, and no word in halves. A message that finds no receive is not put off.
 //!
-//! What a read or an atomic operation brings is late: requests behind it without a fence may have been begun by
+//! The answer to a read or an atomic operation is late: requests behind it without a fence may have been begun by
 //! then. A write may have its completion before it is in the peer's memory, where it is before anything behind it on
 //! the same queue pair. An atomic operation is none to the peer's processor.
 //!

@@ -76,7 +76,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// What was sent before comes before.
+    /// Payloads that were sent before come before.
     pub(super) fn drain(&self, actor: &Actor<'_>) {
         actor.drain_staged(self.receives);
     }

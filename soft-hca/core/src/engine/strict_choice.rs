@@ -1,4 +1,4 @@
-//! What a queue pair of a program that is run strictly chooses.
+//! The choices of queue pairs whose programs are run strictly.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 

@@ -128,7 +128,7 @@ fn no_byte_of_an_operation_comes_twice_and_no_word_in_halves() {
     assert!(kept > 0);
 }
 
-/// What comes behind a read without a fence may be read, and a write may come to the peer, before the read is answered.
+/// Requests behind a read without a fence may be read, and a write may come to the peer, before the read is answered.
 #[test]
 fn reads_are_overtaken_unless_there_is_a_fence() {
     let mut seen = [false; 2];

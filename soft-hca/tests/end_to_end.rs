@@ -38,6 +38,7 @@ mod leaks;
 mod like;
 mod limited;
 mod limits;
+mod litmus;
 mod llama;
 mod log;
 mod mooncake;

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use soft_hca_core::engine::{Async, Env};
+use soft_hca_core::engine::{Async, Env, InTransit};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, Recorder};
 
@@ -25,6 +25,7 @@ pub(crate) struct DaemonEnv {
     link: OnceLock<link::Handle>,
     /// Where the daemon traces what happens.
     recorder: OnceLock<Recorder>,
+    in_transit: InTransit,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -147,6 +148,10 @@ impl Env for DaemonEnv {
 
     fn reschedule(&self, qpn: u32, after_ns: u64) {
         lock(&self.rescheduled).push_back((qpn, after_ns));
+    }
+
+    fn in_transit(&self) -> Option<&InTransit> {
+        Some(&self.in_transit)
     }
 
     fn raise(&self, what: Async) {

@@ -18,8 +18,8 @@ use crate::engine::memory::SCATTER;
 use crate::engine::request::{Requester, SendCompletion, too_long};
 use crate::engine::request_error::RequestError;
 use crate::engine::responder::Responder;
-use crate::engine::segments::{Memory, SegmentList};
-use crate::engine::{process_memory, wc_status};
+use crate::engine::segments::{Memory, Segment, SegmentList};
+use crate::engine::{process_memory, strict_bytes, wc_status};
 use crate::uapi::rxe::{AtomicWr, SendWqe};
 use crate::uapi::verbs::{access, opcode};
 
@@ -58,7 +58,8 @@ pub(super) fn execute<'a>(
     }
     let mut responder = requester.responder(actor).ok_or(RequestError::NoResponse)?;
     actor.drain_staged(responder.qp.recv_cq.load(Acquire));
-    let old = match operate(actor, &responder, wqe.opcode, operation) {
+    let interrupt = |word| strict_bytes::interrupt(actor, requester.qp, responder.owner.proc, word);
+    let old = match operate(actor, &responder, wqe.opcode, operation, interrupt) {
         Ok(old) => old,
         Err(stop) => {
             if let RequestError::Failed(error) = &stop {
@@ -80,12 +81,14 @@ pub(super) fn execute<'a>(
     Ok(())
 }
 
-/// The responder's part: checks, then reads and writes. Gives the old value.
+/// The responder's part: checks, then reads and writes, in between calls `interrupt` with the place of the word.
+/// Gives the old value.
 pub(super) fn operate(
     actor: &Actor<'_>,
     responder: &Responder<'_>,
     kind: u32,
     operation: AtomicWr,
+    interrupt: impl FnOnce(Segment),
 ) -> Result<u64, RequestError> {
     let is_write = kind == opcode::ATOMIC_WRITE;
     let address = operation.remote.addr;
@@ -107,6 +110,7 @@ pub(super) fn operate(
         let ours = [process_memory::ours_mut(&mut old)];
         let ours = Memory::unregistered(actor.me, &ours);
         actor.copy(remote, ours).map_err(failed)?;
+        interrupt(segment);
         u64::from_ne_bytes(old)
     };
     let new = match kind {

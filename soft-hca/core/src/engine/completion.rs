@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use soft_hca_verbs::cause::Cause;
 use soft_hca_verbs::{Failure, VendorErrors, WcStatus};
 
-use crate::arena::Mapping;
+use crate::arena::{Arena, Mapping};
 use crate::engine::actor::Actor;
 use crate::engine::asynchronous::Async;
 use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::notification::notify;
+use crate::put_off;
 use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
-use crate::uapi::verbs::status;
+use crate::uapi::verbs::{status, wc_flag, wc_opcode};
 
 /// Has the processor fetch the slot of the next completion.
 pub(super) fn prefetch(arena: &Mapping, cq: u32) {
@@ -38,6 +39,33 @@ pub(super) fn complete_failed(
     let errors = actor.arena.qp(cqe.qp_num).map_or(0, |qp| qp.vendor_errors.load(Acquire));
     let vendor_err = failure.map_or(0, |failure| VendorErrors(errors).get(failure)).into();
     complete_all(actor, index, [(Cqe { vendor_err, ..*cqe }, false)], cause, None, deferred);
+}
+
+/// The completion of a request that has failed, as its program finds it. All fields but the request's name, the status
+/// and the number of the queue pair are not valid (`ibv_poll_cq(3)`): a program that is run strictly finds in them
+/// words that might be another completion's.
+#[cold]
+fn failed(arena: &Arena, cqe: Cqe) -> Cqe {
+    const KINDS: [u32; 5] = [
+        wc_opcode::SEND,
+        wc_opcode::RDMA_WRITE,
+        wc_opcode::RDMA_READ,
+        wc_opcode::RECV,
+        wc_opcode::RECV_RDMA_WITH_IMM,
+    ];
+    let seed = arena.qp(cqe.qp_num).map_or(0, |qp| qp.strict_seed.load(Acquire));
+    if seed == 0 {
+        return cqe;
+    }
+    let choose = |number, limit| put_off::choice(seed ^ cqe.wr_id, number, limit) as u32;
+    Cqe {
+        opcode: KINDS[choose(0, KINDS.len() as u64) as usize],
+        byte_len: choose(1, 1 << 16),
+        imm: choose(2, 1 << 32),
+        src_qp: choose(3, 1 << 24),
+        wc_flags: wc_flag::WITH_IMM,
+        ..cqe
+    }
 }
 
 /// Adds completions, with whether each is solicited, and the cause of all if they are errors.
@@ -98,6 +126,7 @@ pub(super) fn complete_all(
             deferred.overrun.push(cqe.qp_num);
             continue;
         }
+        let cqe = if cqe.status == status::SUCCESS { cqe } else { failed(actor.arena, cqe) };
         cqe.write(&ring.slot(producer));
         is_solicited |= solicited || cqe.status != status::SUCCESS;
         producer = ring.advance(producer, 1);

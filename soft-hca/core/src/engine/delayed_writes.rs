@@ -17,7 +17,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::plan::{self, Batch};
 use crate::engine::request::Requester;
 use crate::engine::route::local_peer;
-use crate::engine::strict::is_strict;
+use crate::engine::strict_choice::is_strict;
 use crate::engine::turn::{Bytes, Turn};
 use crate::trace::cause;
 use crate::trace::event::Stalled;

@@ -11,7 +11,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::locking::lock_cq;
 use crate::engine::route::local_peer;
 use crate::engine::waiting::waits_for_peer;
-use crate::engine::{delayed_writes, effects, flush, posted, requester, waiting};
+use crate::engine::{delayed_writes, effects, flush, posted, requester, strict, waiting};
 use crate::errno::{Errno, Label, Refusal, Result, Values};
 use crate::uapi::verbs::{qp_type, state};
 
@@ -110,9 +110,16 @@ impl Actor<'_> {
         waiting::reason(self.arena, qpn)
     }
 
+    /// Brings writes that have completed to their memory, which somebody may be about to give up; what else is on its way
+    /// from a queue pair that ends is lost. For the daemon.
+    pub fn land_writes(&self, ends: Option<u32>) {
+        strict::land_all(self, ends);
+    }
+
     /// Executes what is delayed, and delays nothing of the queue pair any more: it is about to leave the
     /// states in which requests are executed. For the daemon.
     pub fn release_delayed(&self, qpn: u32) {
+        strict::land_all(self, Some(qpn));
         if self.arena.qp(qpn).is_some_and(delayed_writes::release) {
             requester::run(self, qpn, false);
         }

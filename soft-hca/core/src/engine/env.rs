@@ -1,12 +1,13 @@
 //! The part of the data path that each process has of its own.
 
 use crate::engine::asynchronous::Async;
+use crate::engine::in_transit::InTransit;
 use crate::trace::Event;
 use crate::trace::event::{Element, SendPosted};
 
 /// The services that the data path needs of the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::trace`] and
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::in_transit`], [`Env::trace`] and
 /// [`Env::is_there`] apart.
 pub trait Env {
     /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -51,6 +52,11 @@ pub trait Env {
     /// The same for what has begun at a time that is known.
     fn trace_at(&self, _t: u64, proc: u32, event: &Event, tail: &[u8]) {
         self.trace(proc, event, tail);
+    }
+
+    /// The bytes that are on their way between queue pairs of strict programs. Only the daemon has them.
+    fn in_transit(&self) -> Option<&InTransit> {
+        None
     }
 
     /// Whether an index is a process's that may hold locks. Only the daemon knows.

@@ -35,6 +35,7 @@
 //! | `datagram` | sending datagrams | `rxe_net.c` |
 //! | `request_locks` | locks that the daemon takes before it executes a request | |
 //! | `atomic`, `placement`, `bind` | the other kinds of requests | `rxe_resp.c`, `rxe_mw.c` |
+//! | `strict_bytes` | bytes of strict programs that come early, late, or in pieces | |
 //! | `plan` | a batch: checking each message, listing its memory | `rxe_req.c`, `rxe_resp.c` |
 //! | `turn` | a step's share of a send queue | |
 //! | `request` | one request: its memory, its end, its completion | `rxe_req.c`, `rxe_comp.c` |
@@ -87,6 +88,7 @@
 //! | `pids`, `process_memory` | from process to process | |
 //! | `own_memory` | within this process | |
 //! | `registry` | regions and processes, as the process that copies has learned of them | `rxe_mr.c` |
+//! | `in_transit` | bytes on their way between strict programs | |
 //! | `segments` | stretches of memory and their regions | |
 //!
 //! # Below all
@@ -97,6 +99,7 @@
 //! | `route`, `traffic` | the way to the peer, and what counters of ports are made of | `rxe_net.c`, `rxe_hw_counters.c` |
 //! | `check`, `wc_status`, `timing` | failed checks, statuses and timers, with our choices | `rxe_comp.c` |
 //! | `asynchronous` | asynchronous events | |
+//! | `strict_choice` | what a seed of `--strict` chooses | |
 //! | `cursor`, `proc`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
@@ -137,6 +140,7 @@ mod execute;
 mod flush;
 mod futex;
 mod helper;
+mod in_transit;
 mod incoming;
 mod listed;
 mod locking;
@@ -167,6 +171,8 @@ mod segments;
 mod signals;
 mod staging;
 mod strict;
+mod strict_bytes;
+mod strict_choice;
 #[cfg(any(test, fuzzing))]
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
@@ -185,6 +191,7 @@ pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};
 pub use env::{Env, RemoteDatagram};
 pub use helper::Helper;
+pub use in_transit::InTransit;
 pub use listed::CqSet;
 pub use notification::Reading;
 pub use own_memory::{guard, is_guarded_signal, set_action};

@@ -47,6 +47,7 @@ pub(super) fn run(actor: &Actor<'_>, qpn: u32, is_patient: bool) {
     let mut deferred = Deferred::default();
     let mut run = Run { qpn, is_patient, left: None, waits: 0 };
     let end = actor.is_daemon().then(|| actor.env.now_ns() + DAEMON_BURST_NS);
+    schedule::before_run(actor, qpn, &mut deferred);
     loop {
         let next = step(actor, &mut run, &mut deferred);
         effects::carry_out(actor, &mut deferred);

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::arena::Qp;
 use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
-use crate::engine::proc::DAEMON;
+use crate::engine::proc::{DAEMON, LINK};
 use crate::engine::request::Requester;
+use crate::engine::strict_choice::is_strict;
 use crate::engine::turn::Turn;
 use crate::engine::{delayed_writes, strict};
 
@@ -28,12 +29,18 @@ pub(super) fn turn(
     }
 }
 
+/// The daemon is about to run a queue pair's send queue: what else is due of it is done.
+#[inline]
+pub(super) fn before_run(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
+    if actor.me == DAEMON && actor.arena.qp(qpn).is_some_and(is_strict) {
+        strict::land_due(actor, qpn, deferred);
+    }
+}
+
 /// Whether requests of a queue pair may be put off, or the one at the head is.
 #[inline]
 fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
-    qp.put_off_until_ns.load(Acquire) != 0
-        || delayed_writes::is_requested(actor)
-        || (actor.me == DAEMON && strict::is_strict(qp))
+    qp.put_off_until_ns.load(Acquire) != 0 || delayed_writes::is_requested(actor) || is_strict(qp)
 }
 
 #[cold]
@@ -43,15 +50,15 @@ fn late_turn(
     limit: u32,
     deferred: &mut Deferred,
 ) -> Option<Turn> {
-    if !strict::is_strict(requester.qp) {
+    if !is_strict(requester.qp) {
         return delayed_writes::turn(actor, requester, limit, deferred);
     }
-    // A program that looks after its peer's queue executes what waits for that. The link's thread sends
-    // datagrams that the daemon has put off.
-    if actor.me == DAEMON {
-        strict::turn(actor, requester, limit, deferred)
-    } else {
-        Some(Turn::at_once(limit))
+    match actor.me {
+        DAEMON => strict::turn(actor, requester, limit, deferred),
+        // The link's thread sends datagrams that the daemon has put off.
+        LINK => Some(Turn::at_once(limit)),
+        // A program that looks after its peer's queue does not know what is on its way. The daemon comes back.
+        _ => None,
     }
 }
 

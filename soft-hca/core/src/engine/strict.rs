@@ -4,60 +4,65 @@
 //! A queue pair with a seed rings its doorbell at the daemon, which puts the request at the head off for a
 //! while. Until then bytes of its message may come in any order: some of its pieces are moved at once,
 //! as if the packets between them had been lost, and where a message goes into a receive all other places get
-//! a pattern. When the time has come the whole message is moved, from what the sender's memory has by then,
-//! as a retransmission would (IBTA volume 1, 9.4 and 10.2.2: buffers belong to the adapter until the
-//! completion). A message that finds no receive is not put off.
+//! a pattern. When the time has come the rest is moved, from what the sender's memory has by then; of a message that goes
+//! into a receive all of it once more, as a retransmission would (IBTA volume 1, 9.4 and 10.2.2: buffers belong to the
+//! adapter until the completion). The memory that RDMA operations name is its program's meanwhile: no byte comes there
+//! twice, and no word in halves. A message that finds no receive is not put off.
+//!
+//! The answer to a read or an atomic operation is late: requests behind it without a fence may have been begun by
+//! then. A write may have its completion before it is in the peer's memory, where it is before anything behind it on
+//! the same queue pair. An atomic operation is none to the peer's processor.
 //!
 //! All choices are made by the queue pair's seed and by how many were made before.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arrayvec::ArrayVec;
 
 use crate::arena::{Mapping, Qp};
 use crate::engine::actor::Actor;
 use crate::engine::deferred::Deferred;
-use crate::engine::plan::{self, Batch, consumes_receive};
-use crate::engine::process_memory;
+use crate::engine::in_transit::{Ahead, Begun, Transit};
+use crate::engine::plan::consumes_receive;
 use crate::engine::request::Requester;
 use crate::engine::responder::has_receive;
 use crate::engine::route::local_peer;
-use crate::engine::segments::{Memory, SegmentList};
+use crate::engine::strict_bytes::{self, PIECES, Places};
+use crate::engine::strict_choice::choose;
 use crate::engine::turn::{Bytes, Turn};
 use crate::put_off::{self, DELAYS, Delays};
-use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
+use crate::uapi::rxe::SendWqe;
+use crate::uapi::verbs::{WrOpcode, opcode, qp_type, send_flag};
 
 /// Content of a receive's memory while its message is on its way.
 const PATTERN: u8 = 0xa5;
 /// Bytes of a message that are moved early, or get the pattern, at most.
 const EARLY_BYTES: u64 = 1 << 20;
-/// Pieces in which a message comes, at most.
-const PIECES: usize = 8;
-/// Of so many messages one comes early as a whole, and all of it is written again later.
-const WHOLE_ONE_IN: u64 = 4;
+/// Of so many messages one comes early as a whole.
+const WHOLE_ONE_IN: u64 = 8;
+/// Of so many other RDMA writes and reads none of one comes early.
+const LATE_ONE_IN: u64 = 4;
 /// Requests that are executed together, at most.
 const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
 const LOST_ONE_IN: u64 = 100;
+/// Of so many reads all but one are overtaken, if what is behind them may do that.
+const IN_ORDER_ONE_IN: u64 = 4;
+/// How many requests overtake one, at most.
+const MAX_AHEAD: u32 = 8;
+/// Of so many writes one is in the memory before its completion.
+const IN_TIME_ONE_IN: u64 = 3;
 
 /// How long RDMA writes are put off: who watches the memory is to have the time to see what has come early.
 const DELAYS_OF_WRITES: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 60_000_000)];
 
-/// The next choice of a queue pair: a number below a limit.
-fn choose(qp: &Qp, limit: u64) -> u64 {
-    let number = qp.put_off_choices.fetch_add(1, AcqRel);
-    put_off::choice(qp.strict_seed.load(Acquire), number.into(), limit)
-}
+/// How long a write is on its way after its completion.
+const DELAYS_OF_LANDING: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 20_000_000)];
 
 /// For how many nanoseconds the next request is put off.
 fn delay(qp: &Qp, kind: u32) -> u64 {
     let delays = if kind == opcode::RDMA_WRITE { DELAYS_OF_WRITES } else { DELAYS };
     put_off::delay_ns(delays, |limit| choose(qp, limit))
-}
-
-/// Whether a queue pair's program is run strictly.
-pub(super) fn is_strict(qp: &Qp) -> bool {
-    qp.strict_seed.load(Acquire) != 0
 }
 
 /// The share of `limit` requests from the head on that is executed now; `None` if none is, and the daemon
@@ -68,36 +73,55 @@ pub(super) fn turn(
     limit: u32,
     deferred: &mut Deferred,
 ) -> Option<Turn> {
-    let limit = limit_now(actor, requester, limit, deferred)?;
-    let is_lost = requester.kind == qp_type::UD && choose(requester.qp, LOST_ONE_IN) == 0;
-    Some(Turn { limit, bytes: if is_lost { Bytes::Lost } else { Bytes::Move } })
+    let Some(in_transit) = actor.env.in_transit() else { return Some(Turn::at_once(limit)) };
+    let mut transit = in_transit.take(requester.qpn);
+    let head = requester.head();
+    transit.reach(head, requester.ring.advance(head, 1));
+    let turn = turn_of(actor, requester, limit, &mut transit, deferred);
+    in_transit.put(requester.qpn, transit);
+    turn
 }
 
-/// How many of `limit` requests from the head on are executed now.
-fn limit_now(
+fn turn_of(
     actor: &Actor<'_>,
     requester: &Requester<'_>,
     limit: u32,
+    transit: &mut Transit,
     deferred: &mut Deferred,
-) -> Option<u32> {
+) -> Option<Turn> {
     let qp = requester.qp;
+    let wqe = requester.wqe(requester.head());
+    // Nothing passes a write of before.
+    strict_bytes::land(actor, transit.late.drain(..));
     // A request that waits for the peer waits for that alone.
-    if qp.wait.load(Acquire) != 0 || lacks_receive(actor.arena, requester) {
-        return Some(limit);
+    if qp.wait.load(Acquire) == 0 && !lacks_receive(actor.arena, requester) {
+        let now = actor.env.now_ns();
+        let mut due = qp.put_off_until_ns.load(Acquire);
+        if due == 0 {
+            due = now + delay(qp, wqe.opcode);
+            begin(actor, requester, &wqe, transit, deferred);
+        }
+        if now < due {
+            qp.put_off_until_ns.store(due, Release);
+            deferred.rescheduled.push((requester.qpn, due - now));
+            return None;
+        }
+        qp.put_off_until_ns.store(0, Release);
     }
-    let now = actor.env.now_ns();
-    let mut due = qp.put_off_until_ns.load(Acquire);
-    if due == 0 {
-        due = now + delay(qp, requester.wqe(requester.head()).opcode);
-        move_some(actor, requester, deferred);
+    if requester.kind == qp_type::UD {
+        let limit = limit.min(1 + choose(qp, TOGETHER) as u32);
+        let is_lost = choose(qp, LOST_ONE_IN) == 0;
+        return Some(Turn { limit, bytes: if is_lost { Bytes::Lost } else { Bytes::Move } });
     }
-    if now < due {
-        qp.put_off_until_ns.store(due, Release);
-        deferred.rescheduled.push((requester.qpn, due - now));
-        return None;
+    if WrOpcode(wqe.opcode).has_response() {
+        overtake(actor, requester, limit, transit, deferred);
+        let bytes = finish(actor, requester, &wqe, transit, deferred);
+        return Some(Turn { limit: 1, bytes });
     }
-    qp.put_off_until_ns.store(0, Release);
-    Some(limit.min(1 + choose(qp, TOGETHER) as u32))
+    let bytes = finish(actor, requester, &wqe, transit, deferred);
+    let is_alone = bytes == Bytes::Moved || !transit.ahead.is_empty();
+    let together = if is_alone { 1 } else { 1 + choose(qp, TOGETHER) as u32 };
+    Some(Turn { limit: limit.min(together), bytes })
 }
 
 /// Whether the request at the head takes a receive, and its peer has none.
@@ -111,62 +135,183 @@ fn lacks_receive(arena: &Mapping, requester: &Requester<'_>) -> bool {
     peer.is_some_and(|peer| !has_receive(arena, peer))
 }
 
-/// Moves some pieces of the message at the head, the last ones first. An error shows when the message is
-/// executed.
-fn move_some(actor: &Actor<'_>, requester: &Requester<'_>, deferred: &mut Deferred) {
-    let wqe = requester.wqe(requester.head());
-    let is_message = WrOpcode(wqe.opcode).is_send()
-        || matches!(
-            wqe.opcode,
-            opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM | opcode::RDMA_READ
-        );
-    if requester.kind != qp_type::RC || !is_message || requester.is_fenced(&wqe) {
+/// Moves some pieces of the message at the head, the last ones first.
+fn begin(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    wqe: &SendWqe<'_>,
+    transit: &mut Transit,
+    deferred: &mut Deferred,
+) {
+    let index = requester.head();
+    if requester.is_fenced(wqe) || transit.ahead_at(index).is_some() {
         return;
     }
-    let Some(responder) = requester.responder(actor) else { return };
-    // A receive of a shared queue that is taken cannot be put back.
-    if responder.is_shared() && consumes_receive(wqe.opcode) {
-        return;
+    let Some(places) = Places::of(actor, requester, wqe, deferred) else { return };
+    let is_send = WrOpcode(wqe.opcode).is_send();
+    if is_send {
+        places.fill(actor, PATTERN, EARLY_BYTES);
     }
-    let mut batch = Batch::new(1);
-    if plan::plan(actor, requester, Some(&responder), &wqe, &mut batch, deferred).is_err() {
-        return;
-    }
-    let procs = [batch.local_proc.unwrap_or(requester.owner.proc), responder.owner.proc];
-    let (local, remote) = (&batch.local, &batch.remote);
-    let length = local.bytes().min(EARLY_BYTES);
-    // Bytes that cannot be moved now fail later.
-    let copy = |from: Memory<'_>, to: Memory<'_>| {
-        let _ = actor.copy(from, to);
-    };
-    if WrOpcode(wqe.opcode).is_send() {
-        let pattern = vec![PATTERN; length as usize];
-        let ours = [process_memory::ours(&pattern)];
-        let to = remote.piece(0, length);
-        copy(Memory::unregistered(actor.me, &ours), to.of_process(procs[1]));
-    }
-    for (start, bytes) in pieces(requester.qp, length) {
-        let piece = |list: &SegmentList| list.piece(start, bytes);
-        let (local, remote) = (piece(local), piece(remote));
-        let (local, remote) = (local.of_process(procs[0]), remote.of_process(procs[1]));
-        if wqe.opcode == opcode::RDMA_READ {
-            copy(remote, local);
-        } else {
-            copy(local, remote);
+    let qp = requester.qp;
+    let is_whole = choose(qp, WHOLE_ONE_IN) == 0;
+    let is_in_part = is_send || choose(qp, LATE_ONE_IN) != 0;
+    let mut left = Vec::new();
+    for piece in pieces(qp, &places).into_iter().rev() {
+        let is_early = is_whole || (is_in_part && choose(qp, 2) == 0);
+        // Bytes that cannot be moved now fail later.
+        if !is_early || places.move_piece(actor, piece).is_err() {
+            left.push(piece);
         }
+    }
+    let length = places.length();
+    if length > EARLY_BYTES {
+        left.push((EARLY_BYTES, length - EARLY_BYTES));
+    }
+    if !is_send {
+        transit.begun = Some(Begun { index, left });
     }
 }
 
-/// Some pieces of a message of so many bytes: where each begins, and how long it is.
-fn pieces(qp: &Qp, length: u64) -> ArrayVec<(u64, u64), PIECES> {
-    if length > 0 && choose(qp, WHOLE_ONE_IN) == 0 {
-        return ArrayVec::from_iter([(0, length)]);
-    }
+/// The pieces in which a message's bytes come, as far as they may come early.
+fn pieces(qp: &Qp, places: &Places<'_>) -> ArrayVec<(u64, u64), PIECES> {
+    let length = places.length().min(EARLY_BYTES);
     let mut cuts = ArrayVec::<u64, { PIECES + 1 }>::from_iter([0, length]);
     while !cuts.is_full() && (cuts.len() as u64) <= length {
-        cuts.push(choose(qp, length));
+        cuts.push(places.cut(choose(qp, length)));
     }
     cuts.sort_unstable();
-    let pieces = cuts.windows(2).map(|cut| (cut[0], cut[1] - cut[0])).rev();
-    pieces.filter(|(_, bytes)| *bytes > 0 && choose(qp, 2) == 0).collect()
+    strict_bytes::between(&cuts)
+}
+
+/// Lets requests behind the one at the head, which is waiting for its answer, begin: what they send is read, and
+/// writes come to the peer's memory.
+fn overtake(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    limit: u32,
+    transit: &mut Transit,
+    deferred: &mut Deferred,
+) {
+    let qp = requester.qp;
+    if requester.kind != qp_type::RC
+        || !transit.ahead.is_empty()
+        || choose(qp, IN_ORDER_ONE_IN) == 0
+    {
+        return;
+    }
+    let lands = choose(qp, IN_ORDER_ONE_IN) != 0;
+    for number in 1..limit.min(MAX_AHEAD) {
+        let index = requester.ring.advance(requester.head(), number);
+        let wqe = requester.wqe(index);
+        if wqe.flags & send_flag::FENCE != 0 {
+            break;
+        }
+        if wqe.opcode == opcode::RDMA_READ {
+            transit.ahead.push_back(Ahead { index, bytes: None, has_landed: false });
+            continue;
+        }
+        let Some(ahead) = begin_ahead(actor, requester, (index, &wqe), lands, deferred) else {
+            break;
+        };
+        let goes_on = ahead.has_landed;
+        transit.ahead.push_back(ahead);
+        if !goes_on {
+            break;
+        }
+    }
+    // Reads answer in their order.
+    while transit.ahead.back().is_some_and(|ahead| ahead.bytes.is_none()) {
+        transit.ahead.pop_back();
+    }
+}
+
+/// Begins the request at an index; `None` if that is not to be.
+fn begin_ahead(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    (index, wqe): (u32, &SendWqe<'_>),
+    lands: bool,
+    deferred: &mut Deferred,
+) -> Option<Ahead> {
+    let kind = WrOpcode(wqe.opcode);
+    let may_overtake = matches!(
+        wqe.opcode,
+        opcode::SEND | opcode::SEND_WITH_IMM | opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM
+    );
+    if kind.has_response() || !may_overtake {
+        return None;
+    }
+    let places = Places::of(actor, requester, wqe, deferred)?;
+    let all = [(0, places.length())];
+    if places.length() > EARLY_BYTES {
+        return None;
+    }
+    let bytes = places.read(actor, &all).ok()?;
+    let has_landed = lands && wqe.opcode == opcode::RDMA_WRITE;
+    if has_landed {
+        strict_bytes::land(actor, [places.late(bytes.clone(), &all, 0)]);
+    }
+    Some(Ahead { index, bytes: Some(bytes), has_landed })
+}
+
+/// Moves what is left of the request at the head, which is due, and says what is still to be done with its bytes.
+fn finish(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    wqe: &SendWqe<'_>,
+    transit: &mut Transit,
+    deferred: &mut Deferred,
+) -> Bytes {
+    let qp = requester.qp;
+    let index = requester.head();
+    let is_known = transit.begun.is_some() || transit.ahead_at(index).is_some();
+    let places = if is_known { Places::of(actor, requester, wqe, deferred) } else { None };
+    let Some(places) = places else { return Bytes::Move };
+    let (left, bytes) = match (transit.ahead_at(index), &transit.begun) {
+        (Some(ahead), _) if ahead.has_landed => return Bytes::Moved,
+        (Some(Ahead { bytes: Some(bytes), .. }), None) => {
+            (vec![(0, places.length())], Some(bytes.clone()))
+        }
+        (_, Some(begun)) => (begun.left.clone(), None),
+        _ => return Bytes::Move,
+    };
+    places.drain(actor);
+    let is_late = wqe.opcode == opcode::RDMA_WRITE
+        && places.length() <= EARLY_BYTES
+        && choose(qp, IN_TIME_ONE_IN) != 0;
+    if is_late || bytes.is_some() {
+        let bytes = bytes.map_or_else(|| places.read(actor, &left), Ok);
+        let Ok(bytes) = bytes else { return Bytes::Move };
+        let delay = put_off::delay_ns(DELAYS_OF_LANDING, |limit| choose(qp, limit));
+        let late = places.late(bytes, &left, actor.env.now_ns() + delay);
+        if is_late {
+            deferred.rescheduled.push((requester.qpn, delay));
+            transit.late.push(late);
+        } else {
+            strict_bytes::land(actor, [late]);
+        }
+    } else if left.iter().any(|piece| places.move_piece(actor, *piece).is_err()) {
+        return Bytes::Move;
+    }
+    transit.begun = Some(Begun { index, left: Vec::new() });
+    Bytes::Moved
+}
+
+/// Writes of a queue pair that are due come to their memory.
+pub(super) fn land_due(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
+    let Some(in_transit) = actor.env.in_transit() else { return };
+    let now = actor.env.now_ns();
+    let (due, next) = in_transit.take_due(qpn, now);
+    strict_bytes::land(actor, due);
+    deferred.rescheduled.extend(next.map(|next| (qpn, next.saturating_sub(now))));
+}
+
+/// All writes come to their memory, which somebody may be about to give up; a queue pair that is about to leave the
+/// states in which requests are executed begins anew.
+pub(super) fn land_all(actor: &Actor<'_>, ends: Option<u32>) {
+    let Some(in_transit) = actor.env.in_transit() else { return };
+    strict_bytes::land(actor, in_transit.take_late());
+    if let Some(qpn) = ends {
+        drop(in_transit.take(qpn));
+    }
 }

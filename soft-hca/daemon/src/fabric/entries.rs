@@ -113,6 +113,7 @@ impl Fabric {
 
     /// Releases a region or window; returns a region, which copies may still be using.
     pub(crate) fn release_mr(&mut self, index: usize) -> Option<Retired> {
+        self.actor().land_writes(None);
         let mr = &self.arena.mrs[index];
         mr.live.store(0, Release);
         // A window that goes no longer counts at its region.
@@ -175,6 +176,7 @@ impl Fabric {
         self.answer(index)?;
         let arena = Arc::clone(&self.arena);
         let qp = &arena.qps[index];
+        self.actor().land_writes(Some(qp.live.load(Acquire)));
         // From now on no operation begins with it, however long this takes.
         qp.state.store(state::RESET, Release);
         self.tell_link(index, state::RESET);

@@ -254,10 +254,12 @@ impl Target for RemoteTarget<'_, '_> {
         };
         let operation = AtomicWr { remote: to, compare_add, swap };
         self.with(|actor, responder, arriving, _| {
-            atomic::operate(actor, responder, kind, operation).map_err(|error| match error {
-                RequestError::Failed(error) => arriving.refuse(&error),
-                _ => Refusal::Busy,
-            })
+            atomic::operate(actor, responder, kind, operation, |_| {}).map_err(
+                |error| match error {
+                    RequestError::Failed(error) => arriving.refuse(&error),
+                    _ => Refusal::Busy,
+                },
+            )
         })
     }
 

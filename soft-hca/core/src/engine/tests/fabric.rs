@@ -17,7 +17,7 @@ use crate::engine::deferred::Deferred;
 #[cfg(test)]
 use crate::engine::request::Requester;
 use crate::engine::{
-    Actor, Async, EAGER_SLOTS, Env, Identity, LINK, LocalCopier, Registered, Registry,
+    Actor, Async, EAGER_SLOTS, Env, Identity, InTransit, LINK, LocalCopier, Registered, Registry,
     RemoteDatagram, guard, ring_entries,
 };
 #[cfg(test)]
@@ -68,6 +68,8 @@ pub(crate) struct TestEnv {
     pub receives: Mutex<Vec<(ReceivePosted, Option<u64>)>>,
     /// Sends that were traced: their process and its name for them.
     pub sends: Mutex<Vec<(u32, u64)>>,
+    /// What is on its way.
+    pub in_transit: InTransit,
 }
 
 impl Env for TestEnv {
@@ -85,6 +87,10 @@ impl Env for TestEnv {
 
     fn raise(&self, what: Async) {
         self.raised.lock().unwrap().push(what);
+    }
+
+    fn in_transit(&self) -> Option<&InTransit> {
+        Some(&self.in_transit)
     }
 
     fn link_doorbell(&self, qpn: u32) {

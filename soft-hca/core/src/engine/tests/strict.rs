@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::fabric::*;
 use crate::engine::{LINK, Route};
-use crate::uapi::verbs::status::{RNR_RETRY_EXC_ERR, SUCCESS};
-use crate::uapi::verbs::{opcode, qp_type};
+use crate::uapi::verbs::status::{RNR_RETRY_EXC_ERR, SUCCESS, WR_FLUSH_ERR};
+use crate::uapi::verbs::{opcode, qp_type, send_flag, state};
 
 const SEED: u64 = 11;
 /// Longer than anything is put off.
@@ -79,9 +79,139 @@ fn writes_and_reads_come_in_any_order_too() {
             early = to.bytes.iter().filter(|byte| **byte == from).count();
             run_later(&world, a, LATER_NS);
             assert_eq!(world.statuses(a), [(1, SUCCESS)]);
+            // A write may be late.
+            run_later(&world, a, LATER_NS);
             assert_eq!(if kind == opcode::RDMA_READ { &ours } else { &theirs }.bytes, [from; 100]);
             assert_eq!(world.statuses(b), []);
         }
+    }
+}
+
+/// Seeds by which something may happen.
+const SEEDS: std::ops::Range<u64> = 1..200;
+
+/// A write or a read is its program's memory at the other end: what the program writes to a word that has come stays, and
+/// a word comes as a whole.
+#[test]
+fn no_byte_of_an_operation_comes_twice_and_no_word_in_halves() {
+    let mut kept = 0;
+    for (seed, kind) in
+        SEEDS.flat_map(|seed| [(seed, opcode::RDMA_WRITE), (seed, opcode::RDMA_READ)])
+    {
+        let world = World::new();
+        let (a, _) = world.rc();
+        strictly(&world, a, seed);
+        let [mut ours, mut theirs] = [US, THEM].map(|proc| world.buffer(proc, vec![0; 120]));
+        let is_read = kind == opcode::RDMA_READ;
+        if is_read { &mut theirs } else { &mut ours }.bytes.fill(1);
+        let wr = Wr::new(1, kind).sge(ours.sge(3, 100)).remote(theirs.addr() + 5, theirs.key);
+        world.put(a, &wr);
+        run_later(&world, a, 0);
+        let (to, first) = if is_read { (&mut ours, 3) } else { (&mut theirs, 5) };
+        let begin = to.addr() as usize;
+        let has_come: Vec<bool> = to.bytes.iter().map(|byte| *byte == 1).collect();
+        for (at, has_come) in (first..first + 100).zip(&has_come[first..first + 100]) {
+            let is_same_word = at > first && (begin + at) % 8 != 0;
+            assert!(!is_same_word || *has_come == (at > first && to.bytes[at - 1] == 2), "{at}");
+            if *has_come {
+                to.bytes[at] = 2;
+            }
+        }
+        run_later(&world, a, LATER_NS);
+        run_later(&world, a, LATER_NS);
+        assert_eq!(world.statuses(a), [(1, SUCCESS)]);
+        let to = if is_read { &ours } else { &theirs };
+        let expected = |at: usize| if has_come[at] { 2 } else { 1 };
+        assert!((first..first + 100).all(|at| to.bytes[at] == expected(at)), "seed {seed}");
+        kept += has_come.iter().filter(|has_come| **has_come).count();
+    }
+    assert!(kept > 0);
+}
+
+/// Requests behind a read without a fence may be read, and a write may come to the peer, before the read is answered.
+#[test]
+fn reads_are_overtaken_unless_there_is_a_fence() {
+    let mut seen = [false; 2];
+    for (seed, is_fenced) in SEEDS.flat_map(|seed| [(seed, true), (seed, false)]) {
+        let world = World::new();
+        let (a, b) = world.rc();
+        strictly(&world, a, seed);
+        let mut ours = world.buffer(US, vec![0; 8]);
+        let mut theirs = world.buffer(THEM, [[1; 8], [0; 8], [0; 8]].concat());
+        world.receive(b, 7, &[theirs.sge(16, 8)]);
+        let (addr, key) = (theirs.addr(), theirs.key);
+        let flags = if is_fenced { send_flag::FENCE } else { 0 } | send_flag::SIGNALED;
+        world.put(a, &Wr::new(1, opcode::RDMA_READ).sge(ours.whole()).remote(addr, key));
+        let back = Wr::new(2, opcode::RDMA_WRITE).sge(ours.whole()).remote(addr, key);
+        world.put(a, &back.flags(flags));
+        let send = Wr::new(3, opcode::SEND).sge(ours.whole());
+        world.put(a, &send);
+        for _ in 0..8 {
+            run_later(&world, a, LATER_NS);
+        }
+        assert_eq!(world.statuses(a), [1, 2, 3].map(|number| (number, SUCCESS)));
+        assert_eq!(world.statuses(b), [(7, SUCCESS)]);
+        // The write has put back what was there before the read, or what the read had brought.
+        let is_old = theirs.bytes[..8] == [0; 8];
+        assert!(!(is_old && is_fenced), "seed {seed}");
+        seen[0] |= is_old;
+        // It was there before the read: the read has brought what it has put.
+        seen[1] |= ours.bytes == [0; 8];
+        world.assert_unlocked();
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+/// Until a write is in the memory a program may have its completion; it is there before anything of the queue pair's
+/// behind it, when it is due, and when somebody gives memory up.
+#[test]
+fn writes_may_be_late_until_something_comes_behind_them() {
+    let mut late = 0;
+    for (seed, kind) in SEEDS.flat_map(|seed| [0, 1, 2].map(|kind| (seed, kind))) {
+        let world = World::new();
+        let (a, b) = world.rc();
+        strictly(&world, a, seed);
+        let mut ours = world.buffer(US, vec![1; 8]);
+        let mut theirs = world.buffer(THEM, vec![0; 8]);
+        let write = Wr::new(1, opcode::RDMA_WRITE).sge(ours.whole());
+        world.put(a, &write.remote(theirs.addr(), theirs.key));
+        run_later(&world, a, 0);
+        run_later(&world, a, LATER_NS);
+        assert_eq!(world.statuses(a), [(1, SUCCESS)]);
+        late += u32::from(theirs.bytes == [0; 8]);
+        // The program may use its buffer again.
+        ours.bytes.fill(2);
+        match kind {
+            0 => drop(run_later(&world, a, LATER_NS)),
+            1 => world.actor(DAEMON).land_writes(None),
+            _ => {
+                world.receive(b, 7, &[]);
+                world.put(a, &Wr::new(2, opcode::SEND));
+                run_later(&world, a, 0);
+            }
+        }
+        assert_eq!(theirs.bytes, [1; 8], "seed {seed}");
+    }
+    assert!(late > 0);
+}
+
+/// Of a queue pair that ends nothing is on its way any more.
+#[test]
+fn another_life_of_a_queue_pair_begins_with_nothing() {
+    for seed in SEEDS {
+        let world = World::new();
+        let (a, _) = world.rc();
+        strictly(&world, a, seed);
+        let mut ours = world.buffer(US, vec![1; 64]);
+        let mut theirs = world.buffer(THEM, vec![0; 64]);
+        let write = Wr::new(1, opcode::RDMA_WRITE).sge(ours.whole());
+        let write = write.remote(theirs.addr(), theirs.key);
+        world.put(a, &write);
+        run_later(&world, a, 0);
+        world.actor(DAEMON).land_writes(Some(a));
+        theirs.bytes.fill(0);
+        run_later(&world, a, LATER_NS);
+        assert_eq!((world.statuses(a), &theirs.bytes[..]), (vec![(1, SUCCESS)], &[1; 64][..]));
     }
 }
 
@@ -156,4 +286,25 @@ fn a_completion_queue_holds_what_was_requested() {
     assert!(raised.contains(&crate::engine::Async::CqOverflow(cq)), "{raised:?}");
     assert_eq!(world.statuses(a).len(), 5);
     assert_eq!(world.statuses(b), []);
+}
+
+/// Of a request that has failed a strict program learns no more than is promised, and others nothing that is wrong.
+#[test]
+fn fields_of_failed_completions_that_are_not_valid_hold_anything() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in (1..20).chain([0]) {
+        let world = World::new();
+        let (a, _) = world.rc();
+        strictly(&world, a, seed);
+        world.entry(a).state.store(state::ERR, Release);
+        world.put(a, &Wr::new(5, opcode::RDMA_WRITE));
+        world.actor(DAEMON).run_send_queue(a);
+        let [cqe] = world.poll(a).try_into().unwrap();
+        assert_eq!((cqe.wr_id, cqe.status, cqe.qp_num), (5, WR_FLUSH_ERR, a));
+        assert_eq!(cqe.byte_len == 0 && cqe.imm == 0 && cqe.src_qp == 0, seed == 0);
+        if seed != 0 {
+            kinds.insert(cqe.opcode);
+        }
+    }
+    assert!(kinds.len() > 2, "{kinds:?}");
 }

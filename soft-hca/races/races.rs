@@ -1,5 +1,5 @@
 //! Races between a program in Rust and its device, each with the program that has none: as races.c, whose words these
-//! are. What is asked of the device is in verbs.c.
+//! are. The calls of the device are in verbs.c.
 //!
 //! ```text
 //! races CASE racy|right, races list, races all
@@ -129,7 +129,7 @@ fn receive(end: i32, at: Sge) {
     device_receive(end, at.address, at.length, at.lkey);
 }
 
-/// What the cases have: memory to send from, and memory to receive into.
+/// The memory of the cases: to send from, and to receive into.
 #[derive(Clone, Copy)]
 struct Both {
     mine: Memory,
@@ -250,7 +250,7 @@ mod sent {
     }
 }
 
-/// What comes: messages, answers, and what a peer writes.
+/// Cases of bytes that come: messages, answers, and writes of a peer.
 mod come {
     use super::*;
 

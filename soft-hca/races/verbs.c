@@ -1,5 +1,5 @@
 /*
- * What races.rs asks of the device: functions of verbs.h that are inline, for which Rust has no bindings of its own.
+ * The calls of the device in races.rs: functions of verbs.h that are inline, for which Rust has no bindings of its own.
  *
  * Pairs of connected queue pairs of one process: of pair n, the ends 2 n and 2 n + 1. Memory is named by its address.
  */

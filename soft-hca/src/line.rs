@@ -264,7 +264,7 @@ pub struct DeviceArgs {
     pub strict: Option<Option<u64>>,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
-    /// What is not known of it is as ever. Completions that have failed have its vendor_err, where that
+    /// Everything that is not known of it is as ever. Completions that have failed have its vendor_err, where that
     /// was measured; there is no timing and no firmware. It is the fabric's devices that have all this, so
     /// the fabric's first program decides; `like=PROFILE` in --device is for one of several.
     #[arg(

@@ -15,7 +15,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// What has happened, for programmers.
+/// The failure in a sentence, for programmers.
 fn sentence(failure: Failure) -> &'static str {
     match failure {
         Failure::LocalBounds => "an element of the work request is longer than its memory region",

@@ -73,7 +73,7 @@ fn address_sanitizer_comes_first() {
     place.assert_gone();
 }
 
-/// What its page says of all of a program's cases: their number, then racy and right ones with a report of
+/// The page whose rows say of all of a program's cases: their number, then racy and right ones with a report of
 /// ThreadSanitizer's, of AddressSanitizer's, and others that are not counted here.
 const PAGE: &str = include_str!("../docs/sanitizers.md");
 

@@ -41,8 +41,8 @@ pub fn tried(play: &Play, seed: u64, before_again: impl FnOnce()) -> Result<(Run
     Ok((run, found))
 }
 
-/// What a run returns in which nothing is lost on purpose, or the last run. `run` is given its seed, and says first
-/// whether something was lost.
+/// Returns the result of the first run in which nothing is lost on purpose, or of the last one. `run` is given its seed,
+/// and says first whether something was lost.
 fn without_loss<T>(
     seed: u64,
     mut run: impl FnMut(u64) -> Result<(bool, T), Error>,

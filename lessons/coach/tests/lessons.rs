@@ -89,7 +89,7 @@ fn in_rust(name: &str) -> Vec<String> {
     vec![bin_dir().join("learn-programs").display().to_string(), name.to_owned()]
 }
 
-/// What an attempt comes to: whether a program was stopped, and what is wrong.
+/// The outcome of an attempt: whether a program was stopped, and what is wrong.
 type Attempt = (bool, Result<(), String>);
 
 /// Attempts a run. Where the machine is busy, a program that was stopped may just have been slow: then once more, with

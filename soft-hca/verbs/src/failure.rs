@@ -79,13 +79,13 @@ impl Failure {
 pub struct VendorErrors(pub u64);
 
 impl VendorErrors {
-    /// Sets that of a failure.
+    /// Sets the number of a failure.
     pub const fn set(&mut self, failure: Failure, number: u8) {
         let shift = failure as u32 * 8;
         self.0 = self.0 & !(0xff << shift) | (number as u64) << shift;
     }
 
-    /// That of a failure.
+    /// The number of a failure.
     pub const fn get(self, failure: Failure) -> u8 {
         (self.0 >> (failure as u32 * 8)) as u8
     }

@@ -41,7 +41,7 @@ pub(super) fn who_wants_operations(arena: &Arena, qp: &Qp) -> Option<usize> {
     arena.procs.get(target).is_some_and(wants).then_some(target)
 }
 
-/// What a request does at its peer's memory, and the address there; `None` of one that names none.
+/// The operation of a request at its peer's memory, and the address there; `None` of one that names none.
 pub(super) fn operation(wqe: &SendWqe<'_>) -> Option<(OperationKind, u64)> {
     match wqe.opcode {
         opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => {

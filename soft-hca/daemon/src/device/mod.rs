@@ -68,7 +68,7 @@ pub struct Device {
     pub pci: Option<PciAddress>,
     /// The adapter whose limits it has.
     pub like: Option<&'static str>,
-    /// That adapter's numbers for failures.
+    /// The numbers of that adapter for failures.
     pub vendor_errors: VendorErrors,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,

@@ -15,7 +15,7 @@ use crate::model::{Ids, Key};
 pub(super) struct Connections {
     /// The group of what an id is about at present.
     chain: HashMap<Key, usize>,
-    /// What was called last on an id, by the event that it leads to.
+    /// The last call on an id, by the event that it leads to.
     leads: HashMap<(Key, &'static str), usize>,
 }
 
@@ -116,7 +116,7 @@ impl Connections {
                 of_other(&self.leads, "connect")
             }
             CmEvent::CONNECT_RESPONSE | CmEvent::ESTABLISHED => {
-                // Who accepts is told when the other side's answer has come.
+                // The accepting side is told when the other side's answer has come.
                 let accepted = of_other(&self.leads, "accept");
                 let from = match self.leads.contains_key(&(id, "accept")) {
                     true => accepted.or_else(|| of_other(&self.leads, "established")),

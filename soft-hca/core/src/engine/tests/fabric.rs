@@ -68,7 +68,7 @@ pub(crate) struct TestEnv {
     pub receives: Mutex<Vec<(ReceivePosted, Option<u64>)>>,
     /// Sends that were traced: their process and its name for them.
     pub sends: Mutex<Vec<(u32, u64)>>,
-    /// What is on its way.
+    /// The bytes that are on their way.
     pub in_transit: InTransit,
 }
 

@@ -30,9 +30,9 @@ pub(super) struct Queue {
     fiber: Option<Fiber>,
     /// Answers of reads and atomics are written while later requests are sent, unless these are fenced.
     answers: Option<Fiber>,
-    /// What was sent before an answer comes.
+    /// Orders an answer behind everything that was sent before it came.
     sent: Box<Sync>,
-    /// What was written before a fenced request is sent.
+    /// Orders a fenced request behind the answers that were written before it.
     answered: Box<Sync>,
     /// What threads have done before they posted.
     posts: Box<Sync>,

@@ -8,7 +8,6 @@ what went wrong in the fabric.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -135,7 +134,8 @@ class _Recorder:
     def end(self) -> str:
         """Ends it. What ``soft-hca explain`` says of the record, or why there is none."""
         with self._folder:
-            self._process.send_signal(signal.SIGINT)
+            # SIGINT is ignored by all that a shell has started in the background.
+            self._process.terminate()
             try:
                 _, said = self._process.communicate(timeout=_LIMIT)
             except subprocess.TimeoutExpired:

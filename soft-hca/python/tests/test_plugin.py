@@ -1,5 +1,6 @@
 """The plug-in as its users have it: installed from the wheel, with the system's rdma-core."""
 
+import signal
 import subprocess
 import sys
 
@@ -66,7 +67,18 @@ def test_fixture(pytester, session):
     result.stdout.fnmatch_lines(["SKIPPED*start pytest with --soft-hca*"])
 
 
-def test_a_failure_is_explained(pytester, session):
+@pytest.fixture(params=["foreground", "background"])
+def job(request):
+    """In the background of a shell without job control everything ignores SIGINT."""
+    if request.param == "foreground":
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_failure_is_explained(pytester, session, job):
     pytester.makepyfile(
         """
         import ctypes

@@ -3,17 +3,9 @@
 use std::fmt::Write;
 
 use soft_hca_daemon::device::like::{self, Profile};
-use soft_hca_verbs::Failure;
+use soft_hca_verbs::{Failure, number};
 
 use crate::Error;
-
-/// A number as a log has it, decimal or as 0x…; `None` if it is none.
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
 
 /// The failure in a sentence, for programmers.
 fn sentence(failure: Failure) -> &'static str {
@@ -56,17 +48,17 @@ pub fn explain(profile: &str, number: &str) -> Result<(), Error> {
 
 fn text(profile: &str, given: &str) -> Result<String, Error> {
     let known = |profile: &Profile| !profile.vendor_err.is_empty();
-    let with_numbers =
-        || like::names().filter(|name| like::profile(name).is_some_and(known)).collect::<Vec<_>>();
     let profile = like::profile(profile).filter(|profile| known(profile)).ok_or_else(|| {
-        Error::NoVendorErrors { name: profile.to_owned(), known: with_numbers().join(", ") }
+        let names = like::names().filter(|name| like::profile(name).is_some_and(known));
+        let known = names.collect::<Vec<_>>().join(", ");
+        Error::NoVendorErrors { name: profile.to_owned(), known }
     })?;
     let unknown = || {
         let numbers = profile.vendor_err.values().map(|known| format!("{:#04x}", known.value));
         let known = numbers.collect::<Vec<_>>().join(", ");
         Error::UnknownVendorError { number: given.to_owned(), profile: profile.name.clone(), known }
     };
-    let wanted = number(given).ok_or_else(unknown)?;
+    let wanted = number(&given.to_ascii_lowercase()).map(u64::from).ok_or_else(unknown)?;
     let mut out = String::new();
     for (failure, known) in profile.vendor_err.iter().filter(|(_, known)| known.value == wanted) {
         let (status, source) = (failure.status(), &known.source);
@@ -87,6 +79,7 @@ mod tests {
         let explained = text("mlx5", "0x88").unwrap();
         assert!(explained.contains("IBV_WC_REM_ACCESS_ERR") && explained.contains("rkey"));
         assert_eq!(text("mlx5", "136").unwrap(), explained);
+        assert_eq!(text("mlx5", "0X88").unwrap(), explained);
     }
 
     #[test]

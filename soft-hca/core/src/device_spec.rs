@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use soft_hca_fault::DeviceFault;
 use soft_hca_roce::wire::bth::{DEFAULT_PKEY, FULL_MEMBER};
+use soft_hca_verbs::number;
 
 pub use pci::PciAddress;
 
@@ -268,10 +269,7 @@ impl DeviceSpec {
 
     /// Adds a P_Key to those of its ports.
     fn add_pkey(&mut self, text: &str) -> Result<(), Error> {
-        let number = match text.strip_prefix("0x") {
-            Some(digits) => u16::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        };
+        let number = number(text).and_then(|number| u16::try_from(number).ok());
         let number = number.filter(|pkey| partition(*pkey) != 0);
         let pkey = number.ok_or_else(|| Error::Pkey(text.to_owned()))?;
         if self.pkeys.iter().any(|other| partition(*other) == partition(pkey)) {

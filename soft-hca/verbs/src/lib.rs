@@ -59,7 +59,7 @@ pub use object::ObjectKind;
 pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
 pub use refusal::Refusal;
-pub use word::{Unknown, list};
+pub use word::{Unknown, list, number};
 pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
 
 /// The same values as plain numbers, as they stand in rings and shared memory.

@@ -221,8 +221,8 @@ pub(crate) fn joined(
     f.write_str(if is_empty { "0" } else { "" })
 }
 
-/// A number, hexadecimal where `0x` begins it.
-pub(crate) fn number(text: &str) -> Option<u32> {
+/// A number, hexadecimal where `0x` begins it; `None` if the text is none.
+pub fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

@@ -14,7 +14,7 @@ use soft_hca::line::{
 use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
 use soft_hca::show::Lines;
-use soft_hca::{Error, change, doctor, export, fabric, ls, run, show, vendor_err};
+use soft_hca::{Error, change, doctor, export, fabric, ls, run, show, timers, vendor_err};
 use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
@@ -59,10 +59,15 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             return record::record(&options).map(ExitCode::from);
         }
         Subcommands::Show(arguments) => show(&arguments)?,
-        Subcommands::Explain { file, vendor_err } => match vendor_err.as_deref() {
-            Some([profile, number]) => vendor_err::explain(profile, number)?,
-            _ => show::explain(&file.expect("clap wants the one or the other"))?,
-        },
+        Subcommands::Explain { file, vendor_err, timers, like } => {
+            if let Some(timers) = timers {
+                timers::explain(&timers, like.as_deref())?;
+            } else if let Some([profile, number]) = vendor_err.as_deref() {
+                vendor_err::explain(profile, number)?;
+            } else {
+                show::explain(&file.expect("clap wants one of the three"))?;
+            }
+        }
         Subcommands::Check(arguments) => return check(arguments).map(ExitCode::from),
         Subcommands::Ls { fabric, why } => ls::ls(fabric.as_ref(), why)?,
         Subcommands::Port { action, port, fabric } => {

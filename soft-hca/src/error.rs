@@ -31,6 +31,19 @@ pub enum Error {
         /// Its numbers.
         known: String,
     },
+    /// A word that is no timer of a queue pair.
+    #[error(
+        "'{0}' is no timer; there are timeout=0 to 31, retry_cnt=0 to 7, rnr_retry=0 to 7 and min_rnr_timer=0 to 31"
+    )]
+    NoTimer(String),
+    /// An adapter whose times were not measured.
+    #[error("no times of {name} are known; there are those of {known}")]
+    NoTimes {
+        /// As it was given.
+        name: String,
+        /// The profiles that have some.
+        known: String,
+    },
     /// The system refuses something.
     #[error("cannot {what}: {source}")]
     System {

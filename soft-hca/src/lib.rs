@@ -26,6 +26,7 @@
 //! - [`record`]: writes down what happens in a fabric
 //! - [`show`]: a record as text, and what went wrong in it; [`export`]: and as a file for
 //!   other programs
+//! - [`timers`]: how long it takes until a request fails
 //! - [`vendor_err`]: what an adapter's number for a failure means
 //! - [`check`]: what a program got away with
 //! - [`ls`]: shows the fabrics
@@ -55,6 +56,7 @@ pub mod run;
 mod sanitizer;
 pub mod seeds;
 pub mod show;
+pub mod timers;
 pub mod vendor_err;
 mod watcher;
 

@@ -47,7 +47,9 @@ const RECORD_USAGE: &str = "soft-hca record [--strict[=SEED]] [--like PROFILE] [
      [--roce[=ADDRESS|INTERFACE]...] [-- CMD [ARG]...]";
 const SHOW_USAGE: &str = "soft-hca show [--commands] [--follow | --stable | --sequence[=N] | \
      --html OUT [--title TITLE] [--references JSON] | --perfetto OUT] FILE";
-const EXPLAIN_USAGE: &str = "soft-hca explain (FILE | --vendor-err PROFILE NUMBER)";
+const EXPLAIN_USAGE: &str = "soft-hca explain FILE
+       soft-hca explain --vendor-err PROFILE NUMBER
+       soft-hca explain --timers timeout=14 retry_cnt=7 [--like PROFILE]";
 const CHECK_USAGE: &str = "soft-hca check [--strict[=SEED]] [--like PROFILE] [--format FORMAT] [-o FILE] [--suppress RULE[:TEXT]]... \
      [--fabric FABRIC] (--record FILE | -- CMD [ARG]...)";
 const DOCTOR_USAGE: &str =
@@ -87,15 +89,22 @@ pub enum Subcommands {
     /// which side, with the values that were compared; what waits still; and of each thread that
     /// was blocked when its process was killed, what it has waited for and why that did not come.
     ///
-    /// With --vendor-err: what a number in a log means.
+    /// With --vendor-err: what a number in a log means. With --timers: how long it takes until a request fails.
     #[command(verbatim_doc_comment, override_usage = EXPLAIN_USAGE)]
     Explain {
         /// The record
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "vendor_err")]
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present_any = ["vendor_err", "timers"])]
         file: Option<PathBuf>,
-        /// The vendor_err of a completion of an adapter, as measured: its status, and what has happened
-        #[arg(long, num_args = 2, value_names = ["PROFILE", "NUMBER"], conflicts_with = "file")]
+        /// The vendor_err of a completion of an adapter: its status, and what has happened
+        #[arg(long, num_args = 2, value_names = ["PROFILE", "NUMBER"], conflicts_with_all = ["file", "timers"])]
         vendor_err: Option<Vec<String>>,
+        /// timeout, retry_cnt, rnr_retry and the peer's min_rnr_timer of a queue pair: how long it tries, as
+        /// specified, here, and by adapters that were measured
+        #[arg(long, num_args = 1.., value_name = "NAME=NUMBER", conflicts_with = "file")]
+        timers: Option<Vec<String>>,
+        /// With --timers: this adapter only
+        #[arg(long, value_name = "PROFILE", requires = "timers")]
+        like: Option<String>,
     },
     /// Say what a program got away with: mistakes that fail on another adapter, or another day
     ///

@@ -54,18 +54,22 @@ fn text(profile: &str, given: &str) -> Result<String, Error> {
         Error::NoVendorErrors { name: profile.to_owned(), known }
     })?;
     let unknown = || {
-        let numbers = profile.vendor_err.values().map(|known| format!("{:#04x}", known.value));
+        let numbers = profile.vendor_err.iter().map(|known| format!("{:#04x}", known.value));
         let known = numbers.collect::<Vec<_>>().join(", ");
         Error::UnknownVendorError { number: given.to_owned(), profile: profile.name.clone(), known }
     };
-    let wanted = number(&given.to_ascii_lowercase()).map(u64::from).ok_or_else(unknown)?;
+    let wanted = number(&given.to_ascii_lowercase()).ok_or_else(unknown)?;
     let mut out = String::new();
-    for (failure, known) in profile.vendor_err.iter().filter(|(_, known)| known.value == wanted) {
-        let (status, source) = (failure.status(), &known.source);
+    for known in profile.vendor_err.iter().filter(|known| known.value == wanted) {
         let Profile { name, adapter, .. } = profile;
-        let _ = writeln!(out, "vendor_err {wanted:#04x} of {name} ({adapter}): {status}");
-        let _ = writeln!(out, "    {}", sentence(*failure));
-        let _ = writeln!(out, "    source: {source}");
+        let _ = writeln!(out, "vendor_err {wanted:#04x} of {name} ({adapter}): {}", known.status);
+        if let Some(said) = &known.name {
+            let _ = writeln!(out, "    {said}");
+        }
+        for failure in &known.failures {
+            let _ = writeln!(out, "    {}", sentence(*failure));
+        }
+        let _ = writeln!(out, "    source: {}", known.source);
     }
     if out.is_empty() { Err(unknown()) } else { Ok(out) }
 }
@@ -80,6 +84,17 @@ mod tests {
         assert!(explained.contains("IBV_WC_REM_ACCESS_ERR") && explained.contains("rkey"));
         assert_eq!(text("mlx5", "136").unwrap(), explained);
         assert_eq!(text("mlx5", "0X88").unwrap(), explained);
+    }
+
+    #[test]
+    fn numbers_of_a_drivers_source_have_its_name() {
+        let explained = text("irdma", "0x1000b").unwrap();
+        assert!(explained.contains("IBV_WC_RNR_RETRY_EXC_ERR\n    FLUSH_RNR_RETRY_EXC_ERR\n"));
+        // Send queues and receive queues have their own.
+        let explained = text("bnxt_re", "7").unwrap();
+        assert!(explained.contains("IBV_WC_REM_ACCESS_ERR\n    BNXT_RE_REQ_ST_REM_ACC\n"));
+        assert!(explained.contains("IBV_WC_WR_FLUSH_ERR\n    BNXT_RE_RSP_ST_WR_FLUSH\n"));
+        assert!(text("efa", "9").unwrap().contains("EFA_IO_COMP_STATUS_REMOTE_ERROR_BAD_DEST_QPN"));
     }
 
     #[test]

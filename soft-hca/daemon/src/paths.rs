@@ -154,7 +154,10 @@ impl Fabric {
         if let Ok(port) = device.port(path.port_num) {
             qp.packet_octets.store(packet_octets(port, &path.dest), Release);
             qp.max_message.store(port.max_message, Release);
-            qp.vendor_errors.store(device.vendor_errors.0, Release);
+            for (word, number) in qp.vendor_errors.iter().zip(device.vendor_errors.0) {
+                word.store(number, Release);
+            }
+            qp.timeout_floor.store(device.timeout_floor.into(), Release);
         }
     }
 

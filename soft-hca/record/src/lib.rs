@@ -54,7 +54,7 @@ pub mod stable;
 #[cfg(test)]
 mod testing;
 pub mod text;
-mod time;
+pub mod time;
 pub mod timeline;
 mod usual;
 pub mod value;

@@ -3,7 +3,8 @@
  *
  *   vendor_err CASE...
  *
- * Each case has two queue pairs that are connected to each other, and prints the completion of its request.
+ * Each case has two queue pairs that are connected to each other, and prints the completion of its request. The case
+ * "time" prints how long that took, with seven retries.
  */
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "../hook/results.h"
 
@@ -24,6 +26,7 @@ static struct ibv_cq *cq;
 static struct ibv_qp *qp, *peer;
 static struct ibv_mr *all, *region, *readable;
 static char *memory;
+static uint8_t retry_cnt;
 
 static struct ibv_qp *create(void)
 {
@@ -58,7 +61,7 @@ static void connect_to(struct ibv_qp *side, uint32_t number)
                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
           "RTR");
     attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = 1};
+        .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = retry_cnt, .rnr_retry = 1, .max_rd_atomic = 1};
     check(!ibv_modify_qp(side, &attr,
                          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                              IBV_QP_MAX_QP_RD_ATOMIC),
@@ -106,7 +109,7 @@ static void post(const char *name)
         request(IBV_WR_RDMA_WRITE, 8, all->lkey, all->rkey ^ 0x40000000);
     } else if (!strcmp(name, "rnr-retries")) {
         request(IBV_WR_SEND, 8, all->lkey, 0);
-    } else if (!strcmp(name, "retries")) {
+    } else if (!strcmp(name, "retries") || !strcmp(name, "time")) {
         to_error(peer);
         request(IBV_WR_RDMA_WRITE, 8, all->lkey, all->rkey);
     } else if (!strcmp(name, "too-long")) {
@@ -116,12 +119,22 @@ static void post(const char *name)
     }
 }
 
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
 static void run(const char *name)
 {
+    int is_timed = !strcmp(name, "time");
+    retry_cnt = is_timed ? 7 : 1;
     qp = create();
     peer = create();
     connect_to(qp, peer->qp_num);
     connect_to(peer, qp->qp_num);
+    double posted = now();
     post(name);
     struct ibv_wc wc;
     /* The peer's receives are flushed, too. */
@@ -130,6 +143,8 @@ static void run(const char *name)
             ;
     } while (wc.wr_id != 7);
     printf("%s: %s, vendor_err %#04x\n", name, ibv_wc_status_str(wc.status), wc.vendor_err);
+    if (is_timed)
+        printf("%.3f s\n", now() - posted);
     ibv_destroy_qp(qp);
     ibv_destroy_qp(peer);
 }

@@ -74,20 +74,19 @@ impl Failure {
     }
 }
 
-/// The `vendor_err` of each [`Failure`] on an adapter, a byte each; 0 where none is known.
+/// The `vendor_err` of each [`Failure`] on an adapter, in the order of [`Failure::ALL`]; 0 where none is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VendorErrors(pub u64);
+pub struct VendorErrors(pub [u32; Failure::ALL.len()]);
 
 impl VendorErrors {
     /// Sets the number of a failure.
-    pub const fn set(&mut self, failure: Failure, number: u8) {
-        let shift = failure as u32 * 8;
-        self.0 = self.0 & !(0xff << shift) | (number as u64) << shift;
+    pub const fn set(&mut self, failure: Failure, number: u32) {
+        self.0[failure as usize] = number;
     }
 
     /// The number of a failure.
-    pub const fn get(self, failure: Failure) -> u8 {
-        (self.0 >> (failure as u32 * 8)) as u8
+    pub const fn get(self, failure: Failure) -> u32 {
+        self.0[failure as usize]
     }
 }
 
@@ -96,16 +95,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_has_a_byte_of_its_own() {
+    fn each_failure_has_a_number_of_its_own() {
         let mut numbers = VendorErrors::default();
         for (at, failure) in Failure::ALL.into_iter().enumerate() {
             assert_eq!(numbers.get(failure), 0);
-            numbers.set(failure, 0xf0 + at as u8);
+            numbers.set(failure, 0x1_0000 + at as u32);
         }
         numbers.set(Failure::LocalKey, 7);
-        assert_eq!(numbers.0, 0xf7f6_f5f4_f3f2_07f0);
-        assert_eq!(numbers.get(Failure::LocalKey), 7);
-        assert_eq!(numbers.get(Failure::Retries), 0xf7);
+        let numbers = Failure::ALL.map(|failure| numbers.get(failure) & 0xffff);
+        assert_eq!(numbers, [0, 7, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]

@@ -73,13 +73,23 @@ impl Field for AtomicU64 {
     }
 }
 
-impl<const N: usize> Field for [AtomicU8; N] {
+impl Field for AtomicU8 {
     fn reset(&self) {
-        self.iter().for_each(|byte| byte.store(0, Release));
+        self.store(0, Release);
     }
 
     fn words(&self) -> Vec<Word<'_>> {
-        self.iter().map(Word::Byte).collect()
+        vec![Word::Byte(self)]
+    }
+}
+
+impl<F: Field, const N: usize> Field for [F; N] {
+    fn reset(&self) {
+        self.iter().for_each(F::reset);
+    }
+
+    fn words(&self) -> Vec<Word<'_>> {
+        self.iter().flat_map(F::words).collect()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use soft_hca_roce::transport::timers::AckTimer;
 use soft_hca_roce::wire::bth::pkeys_match;
+use soft_hca_verbs::Failure;
 
 use crate::arena::entry::entry;
 use crate::arena::lock::Lock;
@@ -111,9 +113,11 @@ entry! {
         /// Bytes that one message may have (`max_msg_sz` of its port).
         pub max_message: AtomicU32,
         /// The adapter's numbers for failures, [`VendorErrors`](soft_hca_verbs::VendorErrors).
-        pub vendor_errors: AtomicU64,
+        pub vendor_errors: [AtomicU32; Failure::ALL.len()],
         /// Ack timeout, 4.096 us * 2^timeout; 0 for ever.
         pub timeout: AtomicU32,
+        /// The adapter's floor for it, see [`AckTimer`].
+        pub timeout_floor: AtomicU32,
         /// Retries after a timeout.
         pub retry_cnt: AtomicU32,
         /// Retries when the peer has no receive; 7 for ever.
@@ -170,6 +174,12 @@ entry! {
 }
 
 impl Qp {
+    /// How long it waits for acknowledgements.
+    pub fn ack_timer(&self) -> AckTimer {
+        let byte = |field: &AtomicU32| field.load(Acquire) as u8;
+        AckTimer { timeout: byte(&self.timeout), floor: byte(&self.timeout_floor) }
+    }
+
     /// Whether packets with a P_Key are for it; others it drops.
     #[inline]
     pub fn takes(&self, pkey: u32) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use soft_hca_verbs::cause::Cause;
-use soft_hca_verbs::{Failure, VendorErrors, WcStatus};
+use soft_hca_verbs::{Failure, WcStatus};
 
 use crate::arena::{Arena, Mapping};
 use crate::engine::actor::Actor;
@@ -36,8 +36,9 @@ pub(super) fn complete_failed(
     deferred: &mut Deferred,
 ) {
     let failure = Failure::of(WcStatus(cqe.status), cause, was_in_error);
-    let errors = actor.arena.qp(cqe.qp_num).map_or(0, |qp| qp.vendor_errors.load(Acquire));
-    let vendor_err = failure.map_or(0, |failure| VendorErrors(errors).get(failure)).into();
+    let numbers = actor.arena.qp(cqe.qp_num).zip(failure);
+    let vendor_err =
+        numbers.map_or(0, |(qp, failure)| qp.vendor_errors[failure as usize].load(Acquire));
     complete_all(actor, index, [(Cqe { vendor_err, ..*cqe }, false)], cause, None, deferred);
 }
 

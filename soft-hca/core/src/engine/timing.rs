@@ -18,8 +18,12 @@ pub(super) fn rnr_limit_ns(requester: &Qp, responder_timer: u32) -> Option<u64> 
 /// How long a request may wait for a peer that does not answer; `None` for ever. A `retry_cnt` of
 /// 7 is seven retries, as specified, where rxe never gives up.
 pub(super) fn ack_limit_ns(requester: &Qp) -> Option<u64> {
-    let tries = u64::from(requester.retry_cnt.load(Acquire) & 7) + 1;
-    Some(tries * ack_timeout_ns(requester.timeout.load(Acquire) as u8)?)
+    let timer = requester.ack_timer();
+    let retries = requester.retry_cnt.load(Acquire) as u8 & 7;
+    if timer.floor != 0 {
+        return timer.limit_ns(retries);
+    }
+    Some((u64::from(retries) + 1) * ack_timeout_ns(timer.timeout)?)
 }
 
 /// How long a request waits for a free entry of a completion queue: time enough for a program that has
@@ -69,6 +73,11 @@ mod tests {
             let limit = ack_limit_ns(qp).unwrap() / ms;
             assert!(limit.abs_diff(measured) * 14 <= measured, "{limit} {measured}");
         }
+        // Like ConnectX-5, retry_cnt 7: 3.50 to 3.76 s
+        qp.timeout.store(14, Release);
+        qp.retry_cnt.store(7, Release);
+        qp.timeout_floor.store(16, Release);
+        assert!((3500..3760).contains(&(ack_limit_ns(qp).unwrap() / ms)));
         qp.timeout.store(0, Release);
         assert_eq!(ack_limit_ns(qp), None);
     }

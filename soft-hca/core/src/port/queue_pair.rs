@@ -42,7 +42,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
         mtu: Mtu::from_code(byte(&qp.path_mtu))?,
         sq_psn: Psn::new(qp.sq_psn.load(Acquire)),
         rq_psn: Psn::new(qp.rq_psn.load(Acquire)),
-        timeout: byte(&qp.timeout),
+        ack: qp.ack_timer(),
         retry_cnt: byte(&qp.retry_cnt),
         rnr_retry: byte(&qp.rnr_retry),
         min_rnr_timer: byte(&qp.min_rnr_timer),

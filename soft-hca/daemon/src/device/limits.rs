@@ -49,6 +49,8 @@ pub struct Limits {
     pub local_ca_ack_delay: u8,
     /// Completion vectors (`ib_device.num_comp_vectors`).
     pub num_comp_vectors: u32,
+    /// Whether there are queue pairs of type RC.
+    pub has_rc: bool,
     /// Whether there are queue pairs of type UC.
     pub has_uc: bool,
     /// Whether programs can have queue pairs of type UD.

@@ -70,6 +70,8 @@ pub struct Device {
     pub like: Option<&'static str>,
     /// The numbers of that adapter for failures.
     pub vendor_errors: VendorErrors,
+    /// How it retransmits, [`AckTimer::floor`](soft_hca_roce::transport::timers::AckTimer::floor).
+    pub timeout_floor: u8,
     /// Their numbers are 1 and those that follow.
     pub ports: Vec<Port>,
 }

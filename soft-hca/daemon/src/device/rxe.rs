@@ -74,6 +74,7 @@ impl Device {
             pci: None,
             like: None,
             vendor_errors: VendorErrors::default(),
+            timeout_floor: 0,
             ports,
         }
     }
@@ -132,6 +133,7 @@ impl Limits {
             max_pkeys: 64,
             local_ca_ack_delay: 15,
             num_comp_vectors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            has_rc: true,
             has_uc: true,
             has_ud: true,
             has_srq: true,

@@ -29,10 +29,15 @@ pub(super) type ExCreateQpAnswer = WithDriverData<answer::ExCreateQp, abi::Creat
 
 fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
     match request.qp_type.into() {
-        qp_type::RC => {}
+        qp_type::RC if limits.has_rc => {}
         qp_type::UC if limits.has_uc => {}
         qp_type::UD if limits.has_ud => {}
-        qp_type::UC | qp_type::UD | qp_type::RAW_PACKET | qp_type::XRC_SEND | qp_type::XRC_RECV => {
+        qp_type::RC
+        | qp_type::UC
+        | qp_type::UD
+        | qp_type::RAW_PACKET
+        | qp_type::XRC_SEND
+        | qp_type::XRC_RECV => {
             return Err(Errno::EOPNOTSUPP.because(Refusal::DeviceLimit(DeviceLimit::QueuePairType)));
         }
         _ => return Err(Errno::EINVAL.because(Refusal::QpType)),

@@ -6,6 +6,7 @@ use crate::transport::queue_pair::QueuePair;
 use crate::transport::request::{Failure, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::snapshot::most_bytes;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
+use crate::transport::timers::AckTimer;
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::Feth;
 use crate::wire::opcode::Service;
@@ -21,7 +22,7 @@ pub fn snapshot(data: &[u8]) {
         mtu: Mtu::from_code(input.byte() % 5 + 1).unwrap_or(Mtu::B256),
         sq_psn: Psn::new(1),
         rq_psn: Psn::new(1),
-        timeout: 14,
+        ack: AckTimer::new(14),
         retry_cnt: 7,
         rnr_retry: 6,
         min_rnr_timer: 1,

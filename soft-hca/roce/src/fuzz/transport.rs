@@ -8,6 +8,7 @@ use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::WINDOW;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
+use crate::transport::timers::AckTimer;
 use crate::wire::bth::{Bth, Psn, Qpn};
 use crate::wire::headers::Feth;
 use crate::wire::opcode::{SendEnd, Service};
@@ -240,7 +241,7 @@ pub fn transport(data: &[u8]) {
         mtu,
         sq_psn: start,
         rq_psn: start,
-        timeout: numbers & 31,
+        ack: AckTimer::new(numbers & 31),
         retry_cnt: numbers >> 5,
         rnr_retry: depths >> 5,
         min_rnr_timer: 1,

@@ -1,5 +1,6 @@
 //! The attributes of a connected queue pair: those of `ibv_modify_qp` that matter to the transport.
 
+use crate::transport::timers::AckTimer;
 use crate::wire::bth::{Psn, Qpn};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,7 @@ impl Mtu {
 }
 
 /// The attributes of a reliable connected queue pair. Of an unreliable one only those before
-/// [`Attributes::timeout`] matter. IBTA volume 1, 11.2.5.2.
+/// [`Attributes::ack`] matter. IBTA volume 1, 11.2.5.2.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Attributes {
     /// The peer's queue pair.
@@ -56,8 +57,8 @@ pub struct Attributes {
     pub sq_psn: Psn,
     /// The PSN of the peer's first request.
     pub rq_psn: Psn,
-    /// Local ACK timeout: 4.096 microseconds * 2^timeout; 0 is infinite.
-    pub timeout: u8,
+    /// Local ACK timeout.
+    pub ack: AckTimer,
     /// How often a request is retransmitted after a timeout, 0 to 7.
     pub retry_cnt: u8,
     /// How often a request is retransmitted after an RNR NAK, 0 to 6; 7 is infinite.

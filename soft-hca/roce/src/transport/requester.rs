@@ -25,7 +25,7 @@ use super::events::{Event, Happened};
 use super::message::{RUN, payloads};
 use super::probe::{Probe, Silence};
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
-use super::timers::{ack_wait_ns, rnr_wait_ns};
+use super::timers::rnr_wait_ns;
 use super::window::Window;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{Aeth, NakCode, Syndrome};
@@ -513,10 +513,10 @@ impl RcRequester {
     }
 
     fn start_ack_timer(&mut self, now_ns: u64) {
-        let Attributes { timeout, retry_cnt, .. } = self.attributes;
+        let Attributes { ack, retry_cnt, .. } = self.attributes;
         let missed = retry_cnt - self.retries;
         self.silence.begins(now_ns);
-        (self.timer, self.probe) = match ack_wait_ns(timeout, missed, self.retries) {
+        (self.timer, self.probe) = match ack.wait_ns(missed, self.retries) {
             Some(timeout) if self.oldest_unacked != self.next_psn && !self.is_stopped() => {
                 // After a timeout it was not just one packet that was lost.
                 let probe = match missed {

@@ -1,20 +1,21 @@
-//! The limits of adapters that people have, for `--like`, and the `vendor_err` of their failures: data, each value with
-//! the place in a driver, or the measurement, that it is from. A limit that no source tells is not in a profile, and
-//! the device has its own.
+//! The limits of adapters that people have, for `--like`, the `vendor_err` of their failures, and how long they try to
+//! reach a peer: data, each value with the place in a driver, or the measurement, that it is from. A limit that no
+//! source tells is not in a profile, and the device has its own.
 //!
-//! How long something takes, and what else firmware does, is not imitated.
+//! How long anything else takes, and what else firmware does, is not imitated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use soft_hca_verbs::{Failure, VendorErrors};
+use soft_hca_verbs::{Failure, VendorErrors, WcStatus};
 
 use super::{Device, Limits};
 
 /// The profiles' files, by name.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("bnxt_re", include_str!("bnxt_re.json")),
+    ("efa", include_str!("efa.json")),
     ("erdma", include_str!("erdma.json")),
     ("irdma", include_str!("irdma.json")),
     ("mlx5", include_str!("mlx5.json")),
@@ -34,11 +35,32 @@ pub struct Profile {
     /// Bytes that one message may have (`max_msg_sz` of a port).
     #[serde(default)]
     pub max_message: Option<Known>,
+    /// The least `timeout` of a queue pair that its retries go by.
+    #[serde(default)]
+    pub timeout_floor: Option<Known>,
     /// What it does not have at all.
     pub refuses: Vec<Refusal>,
     /// The `vendor_err` of completions.
     #[serde(default)]
-    pub vendor_err: BTreeMap<Failure, Known>,
+    pub vendor_err: Vec<VendorError>,
+}
+
+/// A number of an adapter for completions that have failed, and where that is from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VendorError {
+    /// As `struct ibv_wc` has it.
+    pub value: u32,
+    /// The status of its completions.
+    pub status: WcStatus,
+    /// Its name in the driver's source, if it has one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The failures whose completions have it.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+    /// Release or commit, file and symbol; or who has measured it, and where that is written.
+    pub source: String,
 }
 
 /// A limit's value, and where it is from.
@@ -65,6 +87,8 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Refused {
+    /// Queue pairs of type RC.
+    Rc,
     /// Queue pairs of type UC.
     Uc,
     /// Queue pairs of type UD.
@@ -128,10 +152,16 @@ impl Profile {
     /// The `vendor_err` of its completions.
     pub fn vendor_errors(&self) -> VendorErrors {
         let mut errors = VendorErrors::default();
-        for (failure, known) in &self.vendor_err {
-            errors.set(*failure, known.value.try_into().expect("numbers fit, as their test shows"));
+        for known in &self.vendor_err {
+            known.failures.iter().for_each(|failure| errors.set(*failure, known.value));
         }
         errors
+    }
+
+    /// The floor of its timers, see [`AckTimer`](soft_hca_roce::transport::timers::AckTimer); 0 if it is not known.
+    pub fn timeout_floor(&self) -> u8 {
+        let known = self.timeout_floor.as_ref().map_or(0, |known| known.value);
+        u8::try_from(known).expect("floors have five bits, as their test shows")
     }
 
     /// Has a device be like the adapter.
@@ -142,6 +172,7 @@ impl Profile {
             device.ports.iter_mut().for_each(|port| port.max_message = port.max_message.min(bytes));
         }
         device.vendor_errors = self.vendor_errors();
+        device.timeout_floor = self.timeout_floor();
         device.like = Some(&self.name);
     }
 
@@ -152,6 +183,7 @@ impl Profile {
         }
         for Refusal { what, .. } in &self.refuses {
             match what {
+                Refused::Rc => limits.has_rc = false,
                 Refused::Uc => limits.has_uc = false,
                 Refused::Ud => limits.has_ud = false,
                 Refused::Srq => {
@@ -191,7 +223,8 @@ mod tests {
             let profile = profile(name).unwrap_or_else(|| panic!("{name}"));
             assert!(!profile.adapter.is_empty() && !profile.limits.is_empty(), "{name}");
             let known = profile.limits.values().chain(&profile.max_message);
-            let known = known.chain(profile.vendor_err.values()).map(|known| &known.source);
+            let known = known.chain(&profile.timeout_floor).map(|known| &known.source);
+            let known = known.chain(profile.vendor_err.iter().map(|known| &known.source));
             for source in known.chain(profile.refuses.iter().map(|refusal| &refusal.source)) {
                 // Which source it is, and which symbol of which file.
                 let (place, symbol) = source.split_once(": ").unwrap_or_else(|| panic!("{source}"));
@@ -208,12 +241,29 @@ mod tests {
             let profile = profile(name).unwrap();
             let errors = profile.vendor_errors();
             for failure in Failure::ALL {
-                let known = profile.vendor_err.get(&failure).map_or(0, |known| known.value);
-                assert_eq!(u64::from(errors.get(failure)), known, "{name}: {failure:?}");
+                let mut known = profile.vendor_err.iter();
+                let known = known.find(|known| known.failures.contains(&failure));
+                assert_eq!(
+                    errors.get(failure),
+                    known.map_or(0, |known| known.value),
+                    "{name}: {failure:?}"
+                );
+                let status = known.map_or(failure.status(), |known| known.status);
+                assert_eq!(failure.status(), status, "{name}: {failure:?}");
             }
         }
-        let retries = profile("mlx5").unwrap().vendor_errors().get(Failure::Retries);
-        assert_eq!((retries, profile("rxe").unwrap().vendor_errors().0), (0x81, 0));
+        let number = |name, failure| profile(name).unwrap().vendor_errors().get(failure);
+        assert_eq!(number("mlx5", Failure::Retries), 0x81);
+        assert_eq!(number("irdma", Failure::RnrRetries), 0x1_000b);
+        assert_eq!(number("bnxt_re", Failure::RemoteAccess), 7);
+        assert_eq!(profile("rxe").unwrap().vendor_errors(), VendorErrors::default());
+    }
+
+    #[test]
+    fn the_retries_floor_is_a_timeout() {
+        let floors = names().map(|name| (name, profile(name).unwrap().timeout_floor()));
+        let known: Vec<_> = floors.filter(|(_, floor)| *floor != 0).collect();
+        assert_eq!(known, [("mlx5", 16)]);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use crate::model::{Run, Stop};
 
 pub(in crate::check) const ADVICE: Advice = Advice {
     why: "with timeout 0 or rnr_retry 7 a request to a peer that is gone, or does not receive, never ends",
-    cure: "use a timeout of 14 or so and a limited rnr_retry, or have somebody watch the peer",
+    cure: "use a timeout of 14 or so and a limited rnr_retry (`soft-hca explain --timers timeout=14 retry_cnt=7` says how \
+           long they take), or have somebody watch the peer",
 };
 
 /// By queue pairs, the first setting of such a timer.

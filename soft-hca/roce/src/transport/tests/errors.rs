@@ -11,7 +11,7 @@ use crate::transport::events::{Event, Happened};
 use crate::transport::queue_pair::{RequesterHalf, State};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
-use crate::transport::timers::{most_silence_ns, rnr_wait_ns};
+use crate::transport::timers::{AckTimer, rnr_wait_ns};
 use crate::wire::headers::Feth;
 use crate::wire::opcode::SendEnd;
 
@@ -251,12 +251,13 @@ fn a_receiver_that_is_ready_at_last() {
 #[test]
 fn a_peer_that_vanishes() {
     for retry_cnt in 0..8 {
-        let attributes = Attributes { retry_cnt, timeout: 8, ..attributes(Mtu::B256, 0) };
+        let attributes =
+            Attributes { retry_cnt, ack: AckTimer::new(8), ..attributes(Mtu::B256, 0) };
         let mut world = send(attributes, &[]);
         world.network.cut();
         world.run();
         assert_eq!(world.ends[0].sender.completed, [(0, Status::RetryExceeded)]);
-        assert_eq!(world.now_ns, most_silence_ns(8, retry_cnt).unwrap());
+        assert_eq!(world.now_ns, AckTimer::new(8).limit_ns(retry_cnt).unwrap());
         assert_eq!(world.network.sent[1], 4 * (u64::from(retry_cnt) + 1));
         let retried = (Event::Retried, u32::from(retry_cnt));
         let expected = [(Event::RetriesExceeded, 1), retried];
@@ -288,7 +289,7 @@ fn a_peer_that_vanishes_in_the_middle() {
         assert!(good.iter().copied().eq((0..good.len() as u64).map(|id| (id, Status::Success))));
         if good.len() < 39 {
             assert_eq!(*last, (good.len() as u64, Status::RetryExceeded), "{seed}");
-            let limit = most_silence_ns(attributes.timeout, attributes.retry_cnt).unwrap();
+            let limit = attributes.ack.limit_ns(attributes.retry_cnt).unwrap();
             let after_ns = world.now_ns - cut_ns;
             // What was to be sent at once is sent at most 3 microseconds later.
             assert!(after_ns <= limit + 4_000, "{seed}: {after_ns}");
@@ -298,7 +299,7 @@ fn a_peer_that_vanishes_in_the_middle() {
 
 #[test]
 fn who_waits_for_ever_waits() {
-    let attributes = Attributes { timeout: 0, ..attributes(Mtu::B256, 0) };
+    let attributes = Attributes { ack: AckTimer::new(0), ..attributes(Mtu::B256, 0) };
     let mut world = send(attributes, &[]);
     world.network.cut();
     world.run();

@@ -7,7 +7,7 @@ use crate::transport::attributes::{Attributes, Mtu};
 use crate::transport::probe::{FIRST_NS, LAST_FIRST_NS};
 use crate::transport::request::{Opcode, Outgoing, Remote, Status};
 use crate::transport::requester::RcRequester;
-use crate::transport::timers::ack_timeout_ns;
+use crate::transport::timers::{AckTimer, ack_timeout_ns};
 use crate::wire::headers::{NakCode, Syndrome};
 use crate::wire::opcode::SendEnd;
 
@@ -18,7 +18,7 @@ const ACK: Syndrome = Syndrome::ACK;
 const TIMEOUT: u8 = 19;
 
 fn patient() -> Attributes {
-    Attributes { timeout: TIMEOUT, ..attributes(MTU, super::details::FIRST) }
+    Attributes { ack: AckTimer::new(TIMEOUT), ..attributes(MTU, super::details::FIRST) }
 }
 
 /// What is sent at a time.
@@ -111,7 +111,7 @@ fn they_do_not_count_as_retries() {
 
 #[test]
 fn short_time_outs_need_none() {
-    let short = Attributes { timeout: 10, ..patient() };
+    let short = Attributes { ack: AckTimer::new(10), ..patient() };
     let (mut requester, _) = requester(short, &[(SEND, 1)]);
     sent(&mut requester);
     assert_eq!(requester.deadline(), ack_timeout_ns(10));
@@ -171,7 +171,7 @@ fn of_a_read_what_is_missing_is_asked_for() {
 #[test]
 fn a_network_that_loses_packets_is_not_slow() {
     let faults = Faults { lost: 20, ..Faults::default() };
-    let patient = [attributes(MTU, 0); 2].map(|a| Attributes { timeout: TIMEOUT, ..a });
+    let patient = [attributes(MTU, 0); 2].map(|a| Attributes { ack: AckTimer::new(TIMEOUT), ..a });
     let mut world = World::new(1, patient, faults, 0, 0);
     let count = 2000;
     let work = |id| Work { request: request(id, SEND, 256), bytes: vec![0; 256] };

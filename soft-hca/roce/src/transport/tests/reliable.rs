@@ -9,6 +9,7 @@ use super::world::*;
 use crate::transport::attributes::Mtu;
 use crate::transport::request::{Opcode, Status};
 use crate::transport::requester::WINDOW;
+use crate::transport::timers::AckTimer;
 
 #[derive(Clone, Debug)]
 struct Scenario {
@@ -67,7 +68,7 @@ fn packets(work: &Work, mtu: Mtu) -> [u64; 2] {
 
 fn run(scenario: &Scenario) {
     let mut attributes = attributes(scenario.mtu, scenario.psn);
-    attributes.timeout = scenario.timeout;
+    attributes.ack = AckTimer::new(scenario.timeout);
     attributes.max_rd_atomic = scenario.depth;
     attributes.max_dest_rd_atomic = scenario.depth;
     let size = scenario.mtu.bytes() * scenario.packets + 100;

@@ -13,6 +13,7 @@ use crate::transport::requester::{RcRequester, WINDOW};
 use crate::transport::responder::RcResponder;
 use crate::transport::snapshot::most_bytes;
 use crate::transport::target::{Access, Atomic, Completion, Refusal, Target};
+use crate::transport::timers::AckTimer;
 use crate::wire::bth::{Psn, Qpn};
 use crate::wire::headers::Feth;
 use crate::wire::opcode::{SendEnd, Service};
@@ -367,7 +368,7 @@ pub(super) fn attributes(mtu: Mtu, psn: u32) -> Attributes {
         mtu,
         sq_psn: Psn::new(psn),
         rq_psn: Psn::new(psn),
-        timeout: 5,
+        ack: AckTimer::new(5),
         retry_cnt: 7,
         rnr_retry: 7,
         min_rnr_timer: 3,

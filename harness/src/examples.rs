@@ -118,7 +118,7 @@ impl Example {
     }
 
     /// Where the C program that plays `side` may be, in the order in which it is looked for.
-    pub(crate) fn places(&self, side: Side) -> impl Iterator<Item = String> {
+    pub fn places(&self, side: Side) -> impl Iterator<Item = String> {
         self.places.iter().map(move |place| self.named_for(side, place))
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use harness::Error;
+use harness::compare::get_c::{self, Recipe};
 use harness::compare::{self, options::CompareArgs, originals::Originals};
 use harness::demo::{self, Demo};
 use harness::faults::data::Data;
@@ -68,6 +69,8 @@ enum Command {
     Demo(DemoArgs),
     /// Run the C originals and the Rust programs side by side
     Compare(Box<CompareArgs>),
+    /// Fetch the C originals and build them, for compare --c
+    GetC(GetCArgs),
     /// Run any two commands as a pair, with labelled output
     Pair(PairArgs),
     /// Write the table of the examples into the pages that have it
@@ -76,6 +79,15 @@ enum Command {
     Site(SiteArgs),
     /// Write what there is to read about the examples' functions, for `soft-hca show --references`
     References(ReferencesArgs),
+}
+
+#[derive(Args)]
+struct GetCArgs {
+    /// The folder to make
+    dir: PathBuf,
+    /// The address below which each repository is OWNER/NAME, such as a mirror's, or file:///srv/mirror
+    #[arg(long, value_name = "URL", default_value = get_c::FROM)]
+    from: String,
 }
 
 #[derive(Args)]
@@ -370,6 +382,10 @@ fn run(cli: Cli) -> Result<bool, Error> {
         }
         .run(),
         Command::References(args) => references(&args),
+        Command::GetC(args) => {
+            let mut out = io::stdout();
+            get_c::get_c(&Recipe::published(), &args.from, &args.dir, &mut out)
+        }
         Command::Map => {
             let written = map::write(SOURCE.parent().unwrap_or(&SOURCE))?;
             let mut out = io::stdout();

@@ -11,6 +11,7 @@ mod demo;
 mod errors;
 mod exercises;
 mod faults;
+mod get_c;
 mod golden_data;
 mod install;
 mod layers;

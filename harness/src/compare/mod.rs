@@ -17,6 +17,7 @@ pub mod calls;
 pub mod diff;
 pub mod evidence;
 pub mod failing;
+pub mod get_c;
 pub mod interop;
 pub mod options;
 pub mod originals;

@@ -12,58 +12,42 @@ use crate::transcript::Side;
 pub const WHAT_TO_DO: &str = "\
 compare needs a build of the C originals; this repository has none of their source.
 
+    ./compare --get-c                     fetches them, and builds them in target/c
+    ./compare --get-c --from URL          from a mirror, below which each repository is OWNER/NAME
+
 Where it comes from
   ping-sr-0 ... ping-sr-4, blast-sr-2, ping-rdma-1 ... ping-rdma-3, blast-rdma-1,
   pubsub-rdma-1, pubsub-rdma-2, devices:
       the \"OpenFabrics suite of examples\" (2011) of the OpenFabrics Alliance's training
       course \"Programming with OpenFabrics Software\". The copy that was recorded is the
-      repository raygift/OpenFabrics-suite-of-examples at 6849b0e, where two examples have to
-      be restored, see below.
-  rc-example (RDMA_RC_example.c), mckey, apm, mc, srq:
+      repository raygift/OpenFabrics-suite-of-examples at 6849b0e
+  rc-example (RDMA_RC_example.c), mckey, mc, srq, apm:
       the chapter \"Programming Examples\" of the \"RDMA Aware Networks Programming User
-      Manual\" (Mellanox, now NVIDIA). Copies of it differ, see below.
+      Manual\" (Mellanox, now NVIDIA). Copies of it differ. Those that are fetched are of
+      herewego8/rdma_tutorial at 6de8fa3, and apm of changchengx/irdma at bca838c
   read-write (rdma-common.c, rdma-server.c, rdma-client.c):
       02_read-write of the repository tarickb/the-geek-in-the-corner at fb2358c; many copies
 
 What it needs (Debian, Ubuntu)
-  apt-get install gcc make libibverbs-dev librdmacm-dev
+  apt-get install git gcc make libibverbs-dev librdmacm-dev
 
-How it is compiled
-  in each folder of the suite:
-      make client server        (devices: make devices)
-    with an old makefile and a new linker name the libraries behind the objects:
-      gcc -O2 -o client client.c bind_client.c OTHERS -lrdmacm -libverbs -lpthread -lrt
-      gcc -O2 -o server server.c bind_listener.c agent.c OTHERS -lrdmacm -libverbs -lpthread -lrt
-    (OTHERS: the .c files that both sides share)
-  in the folder of read-write:
-      make                      (not with -O2: its wait for the connection would never end)
-  each program of the manual:
-      gcc -O2 -o mckey mckey.c -lrdmacm -libverbs -lpthread
-  Two things have changed since 2011: delete the line with xrc_domain, a member that
-  ibv_qp_init_attr no longer has, and add -include endian.h if htobe64 is missing. Do not
-  define _GNU_SOURCE: it selects another strerror_r, and every error text becomes \"Unknown
-  errno N\".
-
-Which copies are known
+What has to be changed, and --get-c changes
+  Since 2011 ibv_qp_init_attr has lost the member xrc_domain: its line goes. htobe64 is in
+      endian.h: -include endian.h. Do not define _GNU_SOURCE: it selects another strerror_r,
+      and every error text becomes \"Unknown errno N\".
+  read-write is compiled without -O2: its wait for the connection would never end.
   ping-sr-1: in that repository the conversions to network byte order are commented out, and
-      it understands nobody but itself. Restore htonll in our_client_connect (c_d_connect.c,
-      twice) and ntohll where the agent takes the client's limit and size (c_d_id.c, twice).
-      Or build ping-sr-1e of the same repository, which is ping-sr-1 with them; it is taken
-      if it is there.
-  ping-rdma-3: the same, and it ends with a remote access error as it stands. Restore htonll
-      of the connect data (c_d_connect.c) and of the address (c_d_buffers.c), ntohll where the
-      agent takes the connect data (c_d_id.c), and ntohll of the address and ntohl of the key
-      where they are used (client.c, agent.c).
-  rc-example: the copy whose columns are aligned: its texts have 20 characters, padded with
-      blanks, as \"SEND operation      \". In others the blanks are lost; they read and write
-      fewer bytes, and cut the texts off.
-  mckey: the manual's own, with -M and -p, whose help says \"UDP (default)\" and which ends with
-      \"return status\". librdmacm's program of the same name has other options and messages.
-      Its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. In some
-      copies free(test.nodes) is inside the loop of destroy_nodes: put it behind; or the texts
-      were typed anew, with other blanks and letters (\"faield\", \"UDP(default)\").
-  srq: in some copies the rdma_post_send to conn_id[0] in run_server is there twice, and the
-      second finds no place in the queue: delete one.
+      it understands nobody but itself. ping-sr-1e of the same repository is ping-sr-1 with
+      them, and is taken if it is there.
+  ping-rdma-3: the same, and it ends with a remote access error as it stands: the conversions
+      of the connect data, of the address and of the key are restored.
+  rc-example: its texts have 20 characters, padded with blanks, as \"SEND operation      \".
+      In the copies the blanks are lost; they read and write fewer bytes, and cut the texts off.
+  mckey: its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. In
+      the copies free(test.nodes) is inside the loop of destroy_nodes: it goes behind it.
+      librdmacm's program of the same name has other options and messages.
+  srq: the rdma_post_send to conn_id[0] in run_server is there twice, and the second finds no
+      place in the queue: one goes.
 
 Where it has to be
   DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)

@@ -258,10 +258,11 @@ impl<'p> Picture<'p> {
         let What::Executed(executed) = &self.correlation.entries[at].what else { return };
         let failed = executed.status != WcStatus::SUCCESS;
         let label = self.correlation.message(transfer);
-        let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
-        let mut receivers: Vec<usize> = receivers.collect();
+        let of_process = &self.correlation.of_process;
+        let receivers = transfer.arrivals.iter().filter_map(|one| of_process.get(&one.process));
+        let mut receivers: Vec<usize> = receivers.copied().collect();
         if receivers.is_empty() && executed.status != WcStatus::WR_FLUSH_ERR {
-            receivers.extend(transfer.peer);
+            receivers.extend(self.correlation.peer(transfer));
         }
         for to in receivers.into_iter().filter(|to| self.column(*to) != self.column(from)) {
             let reads = executed.opcode == WrOpcode::RDMA_READ && !failed;

@@ -423,7 +423,7 @@ impl<'a> Requester<'a> {
         self.trace_executed(actor, index, (0, status), None, cause);
         let retiring = retire(&qp.sq_consumer, &self.ring, index.wrapping_add(1));
         let cqe = Cqe::error(wr_id, status, qpn);
-        completion::complete_failed(actor, self.send_cq, (&cqe, false), cause, deferred);
+        completion::complete_failed(actor, self.send_cq, cqe, cause, deferred);
         drop(retiring);
         flush::send_ring(actor, qp, qpn, Posted::Before, deferred);
         flush::receives(actor, qp, qpn, Posted::Before, deferred);

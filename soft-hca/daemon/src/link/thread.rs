@@ -471,9 +471,10 @@ impl Link {
         let shares: Vec<usize> = self.watch.shares().collect();
         let mut inbox = Inbox::new();
         for share in shares {
-            // A process that does not put them down is stopped.
-            let _ =
-                self.arena.shares[share].take_in_hand_patiently(LINK) && self.take_in_hand(share);
+            // A process that keeps the share in hand is stopped: its packets wait in the socket.
+            if self.arena.shares[share].take_in_hand_patiently(LINK) {
+                self.take_in_hand(share);
+            }
             for socket in shared.shares.get(share - 1).into_iter().flatten() {
                 if is_readable(socket) {
                     self.receive_from(socket.as_fd().as_raw_fd(), &mut inbox);

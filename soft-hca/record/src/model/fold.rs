@@ -2,8 +2,11 @@
 
 use soft_hca_verbs::EventType;
 
-use super::{CompletionQueue, Effect, End, Process, QueuePair, Run, Stop, Stopped, source};
+use super::{
+    Blocked, CompletionQueue, Doing, Effect, End, Process, QueuePair, Run, Stop, Stopped, source,
+};
 use crate::entry::{Channel, Entry, Packet, Seen, What};
+use crate::value::Name;
 
 impl Run {
     /// Takes another entry in.
@@ -11,10 +14,12 @@ impl Run {
         let Entry { t, process, .. } = *entry;
         let at = self.count;
         (self.last, self.count) = (self.last.max(t), at + 1);
-        self.threads.entry(entry);
+        let mut effect = Effect { at, source: source(entry), ..Effect::default() };
+        for returned in self.threads.entry(at, entry) {
+            self.returns(&returned, &mut effect);
+        }
         self.ids.entry(entry);
         self.hook(entry);
-        let mut effect = Effect { source: source(entry), ..Effect::default() };
         effect.region = self.regions.entry(at, entry);
         match &entry.what {
             What::ProcessBegan { pid, role, command, .. } => {
@@ -40,7 +45,7 @@ impl Run {
             What::Woken { on: Channel::Completion, fd, event: true, .. } => {
                 effect.woken_by = self.woken(process, *fd);
             }
-            What::Polled(polled) => self.polled(entry, polled, &mut effect),
+            What::Polled(polled) => self.polled(at, entry, polled, &mut effect),
             What::Packet(Packet { qp: Some(qp), .. }) => {
                 self.qp_mut(*qp, process).has_packets = true;
             }
@@ -57,6 +62,15 @@ impl Run {
             | What::Woken { .. } => {}
         }
         effect
+    }
+
+    /// A thread returns from a call that it was blocked in. A completion queue whose destruction has waited for
+    /// acknowledgements is gone by then.
+    fn returns(&mut self, call: &Blocked, effect: &mut Effect) {
+        effect.returned.extend(call.at);
+        if let Doing::Destroys { object: Name::Cq(number), .. } = call.doing {
+            effect.destroyed = self.cqs.remove(&number).map(|cq| (number, cq));
+        }
     }
 
     /// Polls show that a process's calls pass through the hook, and posts by a function of the context, as the hook

@@ -97,7 +97,7 @@ fn members(correlation: &Correlation<'_>, at: usize) -> Vec<[String; 2]> {
 
 /// What a work request has met at the other side: a send the receives that took it, a receive its send.
 fn met(correlation: &Correlation<'_>, at: usize) -> Option<String> {
-    let transfer = &correlation.transfers[correlation.transfer[at]?];
+    let transfer = correlation.transfer_of(at)?;
     let is_receive = |at: &usize| {
         transfer.arrivals.iter().any(|one| one.receive == Some(*at) || one.completion == Some(*at))
     };
@@ -167,7 +167,8 @@ fn names(correlation: &Correlation<'_>) -> Vec<String> {
 /// Queue pairs, each with whose it is.
 fn own_queue_pairs(correlation: &Correlation<'_>) -> Vec<Value> {
     let own = correlation.run.qps.iter();
-    let own = own.filter_map(|(number, qp)| Some((correlation.of_process(qp.process)?, *number)));
+    let own =
+        own.filter_map(|(number, qp)| Some((*correlation.of_process.get(&qp.process)?, *number)));
     let all: BTreeSet<(usize, u32)> = own.collect();
     let names = names(correlation);
     all.into_iter().map(|(participant, qp)| json!([qp, names[participant]])).collect()
@@ -187,8 +188,8 @@ fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
-    match correlation.of_process(process) {
-        Some(by) => format!("{}, in its name", correlation.participants[by].title),
+    match correlation.of_process.get(&process) {
+        Some(&by) => format!("{}, in its name", correlation.participants[by].title),
         None => format!("process {process}, in its name"),
     }
 }

@@ -9,6 +9,7 @@ use soft_hca_verbs::WrOpcode;
 
 use crate::correlation::Correlation;
 use crate::entry::What;
+use crate::requests::Request;
 
 /// A lane of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -401,7 +402,7 @@ fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
         (0..correlation.entries.len()).filter(|&at| correlation.participant[at] == participant);
     let mut lanes: Vec<_> = own.map(|at| lane(correlation, at)).collect();
     let reached = correlation.transfers.iter().any(|transfer| {
-        transfer.peer == Some(participant) && reaches_memory(correlation, transfer)
+        correlation.peer(transfer) == Some(participant) && reaches_memory(correlation, transfer)
     });
     lanes.extend((0..correlation.threads.count(participant)).map(Lane::Thread));
     if reached {
@@ -413,10 +414,7 @@ fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
 }
 
 /// Whether a work request reads or writes the peer's memory without its help.
-pub(super) fn reaches_memory(
-    correlation: &Correlation<'_>,
-    transfer: &crate::correlation::Transfer,
-) -> bool {
+pub(super) fn reaches_memory(correlation: &Correlation<'_>, transfer: &Request) -> bool {
     let is_remote = |opcode: WrOpcode| opcode == WrOpcode::RDMA_READ || opcode.writes();
     let operation = correlation.operation(transfer);
     transfer.arrivals.is_empty() && operation.is_some_and(|(opcode, _)| is_remote(opcode))

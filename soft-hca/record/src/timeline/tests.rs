@@ -178,7 +178,7 @@ fn what_belongs_together_is_found() {
         let [arrival] = transfer.arrivals.as_slice() else { panic!("one receive") };
         assert!(arrival.receive.is_some() && arrival.completion.is_some());
         let sender = correlation.participant[transfer.posted.unwrap()];
-        assert_eq!(arrival.participant, 1 - sender);
+        assert_eq!(correlation.of_process[&arrival.process], 1 - sender);
     }
     let name = |at: usize| match &entries[at].what {
         What::Call(call) => call.name.as_str(),
@@ -240,7 +240,8 @@ fn a_message_over_the_link_arrives_where_it_is_received() {
     let received =
         |at: &usize| matches!(&entries[*at].what, What::Completion(done) if done.qp == peer);
     let received: Vec<_> = (0..entries.len()).filter(received).collect();
-    let found = correlation.transfers.iter().map(|one| (one.over_link, one.arrivals[0].completion));
+    let found = correlation.transfers.iter().map(|one| one.arrivals[0]);
+    let found = found.map(|arrival| (arrival.over_link, arrival.completion));
     assert_eq!(found.collect::<Vec<_>>(), [(true, Some(received[0])), (true, Some(received[1]))]);
     let lines = layout.blocks.iter().flat_map(|block| &block.lines);
     let messages = lines.filter(|line| line.kind == LineKind::Message);

@@ -10,7 +10,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "ask for as many elements as are used",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct SgeCount;
 
 impl Lookout for SgeCount {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::picture::{Bar, BarKind, Layout, Lifeline};
 use super::rows::Draft;
 use crate::correlation::Correlation;
-use crate::entry::{Entry, Seen, What};
+use crate::entry::{Seen, What};
 use crate::severity::Severity;
 use crate::timeline::frame::{Lane, TRACK};
 
@@ -58,13 +58,13 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             ends.insert(from, to);
         }
         for arrival in &transfer.arrivals {
-            let taken = if transfer.over_link { arrival.completion } else { transfer.executed };
+            let taken = if arrival.over_link { arrival.completion } else { transfer.executed };
             if let (Some(from), Some(to)) = (arrival.receive, taken) {
                 ends.insert(from, to);
             }
         }
     }
-    for pair in correlation.returned.iter().chain(&correlation.waits) {
+    for pair in correlation.returned.iter().chain(&correlation.returns) {
         ends.insert(pair.from, pair.to);
     }
     let mut all: Vec<Span> = Vec::new();
@@ -79,10 +79,7 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             What::SendPosted(_) => BarKind::Send,
             What::ReceivePosted(_) => BarKind::Receive,
             What::Wait { .. } => BarKind::Wait,
-            What::Call(ref call) if call.unacknowledged > 0 => {
-                ends.extend(next(correlation, at).map(|to| (at, to)));
-                BarKind::Wait
-            }
+            What::Call(ref call) if call.unacknowledged > 0 => BarKind::Wait,
             _ => continue,
         };
         let to = ends.get(&at).copied();
@@ -131,15 +128,6 @@ fn looked(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
         _ => false,
     };
     if receive.seen == Seen::AtPost { None } else { before.find(is_look) }
-}
-
-/// What the thread of an entry does next.
-fn next(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
-    let entry = &correlation.entries[at];
-    let is_its = |later: &Entry| {
-        later.process == entry.process && later.thread == entry.thread && later.by.is_none()
-    };
-    (at + 1..correlation.entries.len()).find(|&later| is_its(&correlation.entries[later]))
 }
 
 /// Draws them, and the lifelines.
@@ -219,8 +207,7 @@ fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Span
 
 /// How what a bar stands for has ended.
 fn outcome(correlation: &Correlation<'_>, span: &Span) -> Severity {
-    let transfer = correlation.transfer[span.from].map(|transfer| &correlation.transfers[transfer]);
-    let executed = transfer.and_then(|transfer| transfer.executed);
+    let executed = correlation.transfer_of(span.from).and_then(|transfer| transfer.executed);
     let end = if span.kind == BarKind::Send { executed } else { span.to };
     end.map_or(Severity::Well, |end| Severity::of(&correlation.entries[end]))
 }

@@ -6,8 +6,9 @@ use soft_hca_verbs::cause::{Cause, Lost, Side};
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
 use super::picture::{Kind, Layout, Line, LineKind, Place};
-use crate::correlation::{Correlation, Transfer, other_host};
+use crate::correlation::{Correlation, other_host};
 use crate::entry::{Direction, Packet, What};
+use crate::requests::Request;
 use crate::severity::Severity;
 use crate::timeline::frame::{Lane, reaches_memory};
 
@@ -89,7 +90,7 @@ fn bar(layout: &Layout, at: Option<usize>, place: Place, participant: usize, lan
     own.unwrap_or_else(|| layout.frame.columns[participant].lane(lane))
 }
 
-fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Transfer) {
+fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Request) {
     let Some(at) = transfer.executed else { return };
     let Some(place) = layout.places[at] else { return };
     let What::Executed(executed) = &correlation.entries[at].what else { return };
@@ -100,7 +101,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     let failed = executed.status != WcStatus::SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
         // Over the link it is received before its sender knows.
-        let received = arrival.completion.filter(|_| transfer.over_link);
+        let received = arrival.completion.filter(|_| arrival.over_link);
         let (first, place) = match received.and_then(|at| layout.places[at]) {
             Some(place) => {
                 let posted = transfer.posted.filter(|at| layout.places[*at].is_some());
@@ -108,7 +109,8 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
             }
             None => (at, place),
         };
-        let there = bar(layout, arrival.receive, place, arrival.participant, Lane::ReceiveQueue);
+        let Some(&receiver) = correlation.of_process.get(&arrival.process) else { continue };
+        let there = bar(layout, arrival.receive, place, receiver, Lane::ReceiveQueue);
         let second = arrival.receive.or(arrival.completion).unwrap_or(at);
         let line = put(layout, [first, second], LineKind::Message, (place, own), (place, there));
         line.failed = failed;
@@ -129,7 +131,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
         if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
     let is_message = kind == LineKind::Memory
         || correlation.operation(transfer).is_some_and(|(opcode, _)| opcode.is_send());
-    if let Some(peer) = transfer.peer {
+    if let Some(peer) = correlation.peer(transfer) {
         if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
             let there = layout.frame.columns[peer].lane(lane);

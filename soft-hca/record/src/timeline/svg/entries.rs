@@ -132,10 +132,8 @@ pub(super) fn draw_entry(
 /// Where the bar is that an entry ends.
 fn ends(correlation: &Correlation<'_>, block: &Block, at: usize) -> Option<f64> {
     let begin = match &correlation.entries[at].what {
-        What::Executed(_) | What::Stalled { .. } => {
-            correlation.transfers[correlation.transfer[at]?].posted?
-        }
-        What::Woken { .. } => correlation.waits.iter().find(|wait| wait.to == at)?.from,
+        What::Executed(_) | What::Stalled { .. } => correlation.transfer_of(at)?.posted?,
+        What::Woken { .. } => correlation.returns.iter().find(|wait| wait.to == at)?.from,
         _ => return None,
     };
     block.bars.iter().find(|bar| bar.entry == begin).map(|bar| bar.x)

@@ -35,11 +35,6 @@ pub(super) struct Access {
     pub(super) side: Side,
 }
 
-/// Whether a request takes bytes from the peer's memory, which a request behind it does not wait for.
-pub(super) fn fetches(opcode: WrOpcode) -> bool {
-    opcode == WrOpcode::RDMA_READ || opcode.fetches()
-}
-
 impl How {
     /// In words that the bytes follow.
     pub(super) fn verb(self) -> &'static str {
@@ -52,15 +47,17 @@ impl How {
 }
 
 impl Access {
-    /// Those of a request as it is posted, whose peer is a queue pair of this process, if that is on record.
+    /// Those of a request as it is posted, whose peer is a queue pair of this process, if that is on record. `is_read`: it
+    /// takes bytes from the peer's memory.
     pub(super) fn of_request(
         run: &Run,
         process: u32,
         peer: Option<u32>,
         posted: &SendPosted,
+        is_read: bool,
     ) -> Vec<Self> {
         let opcode = posted.opcode;
-        let how = if fetches(opcode) { How::Write } else { How::Read };
+        let how = if is_read { How::Write } else { How::Read };
         let own = elements(run, process, &posted.sges, u64::MAX);
         let own = own.map(|range| Self { process, range, how, side: Side::Own });
         let mut all: Vec<Self> = own.collect();

@@ -11,7 +11,7 @@ use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors};
 use serde_json::{Value, json};
 
-/// What programs may be found to do, and what they are found to do in each run.
+/// Findings that programs may have, and those that they have in each run.
 struct Known {
     may: &'static [&'static str],
     does: &'static [&'static str],

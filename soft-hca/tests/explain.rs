@@ -1,11 +1,11 @@
-//! What `soft-hca explain` says of real programs that do something wrong, `wrong/wrong.py`.
+//! `soft-hca explain` of real programs that do something wrong, `wrong/wrong.py`.
 
 use std::fs;
 
 use programs::place::Place;
 use programs::{installed, polls_are_seen, pyverbs};
 
-/// What is explained of a command that is recorded, line by line.
+/// The explanation of a command that is recorded, line by line.
 fn explained(place: &Place, command: &[&str]) -> Vec<String> {
     explained_on(place, &[], command)
 }

@@ -1,5 +1,5 @@
 //! Death between two hosts: programs and whole fabrics that are killed, and a host that is cut off.
-//! Who is left is told in the time that its queue pairs' attributes say, nothing remains, and the
+//! The survivor is told in the time that its queue pairs' attributes say, nothing remains, and the
 //! next pair is connected at once, also to a fabric that was started anew at the same address.
 //!
 //! `SOFT_HCA_LONG=1` kills 200 times, and `SOFT_HCA_SEED` another number does it differently. See
@@ -90,7 +90,7 @@ fn has_connection(host: &Host) -> bool {
     host.place.objects().iter().any(|line| line.starts_with("qp ") && line.contains(" state RTS "))
 }
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Server,

@@ -64,7 +64,7 @@ fn leave(before: &str, how: &str, expected: &str) {
     let Some(hosts) = Hosts::with(&format!("own-{how}"), 1500, &[&option]) else { return };
     let Some(program) = compile(&hosts.a.place, LEAVE, &["ibverbs"]) else { return };
     let _alone = the_processors();
-    // What it does last may be done when the link's thread looks, too.
+    // Its last step may be done when the link's thread looks, too.
     for _ in 0..5 {
         let line = format!("{before} {program} {how}");
         assert_eq!(hosts.a.place.start(&line).succeed(), expected);

@@ -20,7 +20,7 @@ use programs::{LIMIT, LOCALHOST, comes_about, compile, installed};
 
 const QUIET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/quiet.c");
 
-/// What a command prints.
+/// The output of a command.
 fn said(place: &Place, arguments: &[&str]) -> String {
     let output = place.command(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -200,7 +200,7 @@ fn receives_are_seen_when_they_are_posted() {
     assert!(receives(&entries).all(|(_, seen)| seen != Seen::AtPost));
 }
 
-/// What a program without a peer does by itself, with calls of its that are hooked or not.
+/// The record of a program without a peer, with calls of its that are hooked or not.
 fn quiet(is_hooked: bool) -> Option<Vec<Entry>> {
     let place = Place::new(&format!("record-quiet-{is_hooked}"));
     let program = compile(&place, QUIET, &["ibverbs"])?;
@@ -485,7 +485,7 @@ fn packets_of_the_link_are_recorded() {
     assert_eq!(executed.count(), 10);
 }
 
-/// What Wireshark sees of a recording's packets: queue pair, sequence number, opcode.
+/// A recording's packets by Wireshark: queue pair, sequence number, opcode.
 fn dissected(place: &Place, file: &str) -> Vec<(u32, u32, u32)> {
     let fields = ["infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.opcode"];
     let mut tshark = Command::new("tshark");
@@ -609,7 +609,7 @@ fn a_process_of_another_version_is_refused() {
     fs::write(fabric.join(FOLDER).join("1-9-other"), ring).unwrap();
     let output = recorder.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    // That it records comes first.
+    // The line that it records comes first.
     assert!(!output.status.success() && text.lines().count() == 2, "{text}");
     assert!(text.contains("is traced by another version of soft-hca than this one"), "{text}");
     place.end(keeper);

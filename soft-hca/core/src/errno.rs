@@ -12,7 +12,7 @@ mod values;
 
 pub use values::{Label, Values};
 
-/// What a refused command gives back. Equal are two with the same number, whatever the reason.
+/// The result of a refused command. Two with the same number are equal, whatever the reason.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Errno {
     #[serde(deserialize_with = "positive")]
@@ -48,7 +48,7 @@ impl Errno {
         ensure(users == Values::default(), self.with(users))
     }
 
-    /// What the check has compared.
+    /// The values that the check has compared.
     pub const fn values(self) -> Values {
         self.values
     }
@@ -135,7 +135,7 @@ errnos!(
     ETIMEDOUT,
 );
 
-/// What a command gives: a value or an error number.
+/// The result of a command: a value or an error number.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// Reads an error number: 0 would be none.

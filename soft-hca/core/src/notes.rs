@@ -1,6 +1,6 @@
-//! What a program's process notes of its way to a device, for `soft-hca doctor -- CMD`.
+//! Notes of a program's process on its way to a device, for `soft-hca doctor -- CMD`.
 //!
-//! Whoever wants to know makes the folder [`FOLDER`] in the fabric's; without it nothing is noted. Each process
+//! The reader makes the folder [`FOLDER`] in the fabric's; without it nothing is noted. Each process
 //! has a file there, called by its process ID, with a line for each note.
 
 use std::fmt;
@@ -68,7 +68,7 @@ pub fn note(fabric: &Path, note: Note) {
     }
 }
 
-/// What a process has noted.
+/// The notes of a process.
 pub fn of_process(fabric: &Path, pid: u32) -> Vec<Note> {
     let file = fabric.join(FOLDER).join(pid.to_string());
     let text = fs::read_to_string(file).unwrap_or_default();

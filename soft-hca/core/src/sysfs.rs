@@ -1,4 +1,4 @@
-//! What a tree of `SYSFS_PATH`, which the daemon has written, says of its devices.
+//! Reads the devices in a tree of `SYSFS_PATH`, which the daemon has written.
 
 use std::ffi::OsStr;
 use std::fs;

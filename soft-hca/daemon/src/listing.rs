@@ -1,4 +1,4 @@
-//! What `soft-hca ls` shows of a fabric.
+//! The listing of a fabric that `soft-hca ls` shows.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Acquire;

@@ -11,7 +11,7 @@
 //!      '---------- the peer has migrated ------------ ARMED -----------------'
 //! ```
 //!
-//! Who migrates has the alternate path as its primary one, and no alternate. Adapters tell each
+//! A queue pair that migrates has the alternate path as its primary one, and no alternate. Adapters tell each
 //! other by a bit of each packet, the migration request; here the daemon knows both ends.
 
 use soft_hca_core::errno::{Errno, Refusal, Result};
@@ -29,7 +29,7 @@ pub(crate) enum State {
     Armed = 2,
 }
 
-/// What may happen to it.
+/// An event of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The program asks for this state. `has_path`: it has an alternate path now.
@@ -43,7 +43,7 @@ pub(crate) enum Event {
     PathLost,
 }
 
-/// What follows of it.
+/// The outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The queue pair is in this state, by the path that it had.
@@ -55,7 +55,7 @@ pub(crate) enum Outcome {
 }
 
 impl State {
-    /// What an event means in this state; `EINVAL` for what a program may not ask for.
+    /// The outcome of an event in this state; `EINVAL` for what a program may not ask for.
     pub(crate) fn after(self, event: Event) -> Result<Outcome> {
         let refuse = |reason| Err(Errno::EINVAL.because(reason));
         let (migrated, rearm, armed) = (Self::Migrated as u8, Self::Rearm as u8, Self::Armed as u8);

@@ -1,4 +1,4 @@
-//! What the daemon knows of objects by itself. Programs can write to the arena's tables, so whom the
+//! The daemon's own table of objects. Programs can write to the arena's tables, so whom the
 //! daemon tells of an object, and what it frees with it, does not depend on them.
 
 use soft_hca_core::uapi::uverbs::request::QpDest;
@@ -102,7 +102,7 @@ pub(crate) struct QpObject {
     pub alternate: Option<Path>,
     /// How far that is.
     pub migration: migration::State,
-    /// What it has counted for the ports of former paths.
+    /// Its counts for the ports of former paths.
     pub counted: Counts,
     /// Its peer is on another host.
     pub is_remote: bool,

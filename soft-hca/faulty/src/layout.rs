@@ -38,7 +38,7 @@ pub(crate) struct Wr {
 /// `IBV_WC_RDMA_READ`
 pub(crate) const WC_RDMA_READ: u32 = 2;
 
-/// What all `ibv_wc_opcode` of receives have in common.
+/// The bit that all `ibv_wc_opcode` of receives have in common.
 pub(crate) const WC_RECV: u32 = 1 << 7;
 
 macro_rules! functions {

@@ -16,20 +16,20 @@ pub const BYTES: usize = 4096;
 /// Buffers, and places in each queue.
 pub const DEPTH: usize = 64;
 
-/// What has failed.
+/// The call that has failed, and its error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: {1}")]
 pub struct Error(pub &'static str, pub io::Error);
 
-/// What may fail.
+/// A result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// That something holds, or what has failed.
+/// Checks that something holds.
 pub fn check(is_good: bool, what: &'static str) -> Result<()> {
     if is_good { Ok(()) } else { Err(Error(what, io::Error::last_os_error())) }
 }
 
-/// What a side is made with.
+/// The parameters of a side.
 #[derive(Clone, Copy)]
 pub struct Choice {
     pub caps: sys::ibv_qp_cap,
@@ -63,7 +63,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What the other side is called.
+/// The name of the other side.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
     pub remote: Remote,

@@ -1,4 +1,4 @@
-//! What a line of a record can say.
+//! Lines of a record.
 
 use std::fmt;
 use std::str::FromStr;
@@ -71,7 +71,7 @@ pub struct Entry {
     /// takes the receiver's receive and writes its completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u32>,
-    /// What it was.
+    /// The event.
     #[serde(flatten)]
     pub what: What,
     /// Where its program has called for it, if it has and that is known.
@@ -86,7 +86,7 @@ impl Entry {
     }
 }
 
-/// What has happened. In JSON members of the entry, with `what` to tell which.
+/// An event. In JSON members of the entry, with `what` to tell which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum What {
@@ -95,7 +95,7 @@ pub enum What {
     ProcessBegan {
         /// Its id, as it sees it itself.
         pid: u32,
-        /// What kind of process it is.
+        /// Its kind.
         role: Role,
         /// Its command line.
         command: Vec<String>,
@@ -145,7 +145,7 @@ pub enum What {
         qp: u32,
         /// The request.
         wr_id: u64,
-        /// What it waits for; `waited` in it is 0.
+        /// The reason why it waits; `waited` in it is 0.
         reason: Cause,
     },
     /// A send work request was executed, or has failed.
@@ -192,7 +192,7 @@ pub struct Unacknowledged {
     pub events: u32,
 }
 
-/// What kind of process it is.
+/// The kind of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -221,11 +221,11 @@ pub struct Call {
     /// The function's name in rdma-core, such as `ibv_create_qp` or `rdma_connect`. What a program
     /// calls may be another one that ends in this: `rdma_create_qp` calls `ibv_create_qp`.
     pub name: String,
-    /// What it was asked for, in the order of the verb's parameters.
+    /// Its arguments, in the order of the verb's parameters.
     pub args: Vec<Named>,
     /// Nanoseconds that it took.
     pub duration: u64,
-    /// What it gave.
+    /// Its result.
     pub result: Outcome,
     /// Of what destroys an object: its events that the program has taken and not acknowledged by then.
     /// The call returns when it has, and not before.
@@ -233,7 +233,7 @@ pub struct Call {
     pub unacknowledged: u32,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -247,7 +247,7 @@ pub enum Outcome {
         /// Which check has failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Refusal>,
-        /// What it has compared, or which objects are in the way; the one named `more` counts
+        /// The values that it has compared, or the objects that are in the way; the one named `more` counts
         /// further ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<Named>,
@@ -357,7 +357,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// What an RDMA operation names.
+/// The peer's memory that an RDMA operation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
     /// First address.
@@ -366,7 +366,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What an RDMA FLUSH guarantees.
+/// The guarantee of an RDMA FLUSH.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flush {
     /// For what.
@@ -403,7 +403,7 @@ pub struct SendPosted {
     pub length: u64,
     /// The memory that it is sent from or read into; empty for inline data.
     pub sges: Vec<Sge>,
-    /// What it reaches in the peer.
+    /// The peer's memory that it reaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
     /// Immediate data, in host byte order.
@@ -616,7 +616,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What a thread can wait at.
+/// A channel that a thread can wait at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -659,7 +659,7 @@ pub struct Packet {
     pub psn: u32,
     /// Bytes of payload.
     pub length: u32,
-    /// What else there is to tell of it.
+    /// A note on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<PacketNote>,
 }
@@ -674,7 +674,7 @@ pub enum Direction {
     Received,
 }
 
-/// What there is to tell of a packet beyond its headers.
+/// A note on a packet beyond its headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketNote {

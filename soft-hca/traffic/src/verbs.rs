@@ -316,7 +316,7 @@ fn receive_wr(wr_id: u64, sges: &mut [sys::ibv_sge]) -> sys::ibv_recv_wr {
     wr
 }
 
-/// What the other side has to know of a queue pair.
+/// The attributes of a queue pair that the other side has to know.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Address {
     qpn: u32,
@@ -401,7 +401,7 @@ impl Qp {
         self.modify("ibv_modify_qp to INIT", &mut attr, all)
     }
 
-    /// What the peer has to know.
+    /// The attributes that the peer has to know.
     pub fn address(&self) -> Address {
         Address { qpn: self.number(), gid: self.device.gid }
     }

@@ -49,7 +49,7 @@ pub use map::Mapping;
 pub use operations::{OPERATIONS, Operation, OperationKind, Operations};
 pub use places::{PLACES, Place, Places};
 pub use qp::{MAX_QPS, Qp};
-pub use ring_place::RingPlace;
+pub use ring_place::RingLocation;
 pub use scope::Scope;
 pub use share::{SHARE_QPS, SHARES, Share, share_of};
 pub use traffic::{Events, Tally, Traffic};

@@ -16,7 +16,7 @@ pub const SHARES: usize = 32;
 /// Queue pairs of each: those whose indices follow each other, from a multiple of this on.
 pub const SHARE_QPS: usize = MAX_QPS / SHARES;
 
-/// Who runs a share.
+/// Values of [`Share::runner`].
 pub mod runner {
     /// The daemon.
     pub const DAEMON: u32 = 0;

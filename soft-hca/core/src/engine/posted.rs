@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
-use crate::arena::{Ah, Arena, Qp, RingPlace};
+use crate::arena::{Ah, Arena, Qp, RingLocation};
 use crate::engine::actor::Actor;
 use crate::engine::address;
 use crate::engine::cursor::{SendCursors, send_ring};
@@ -30,7 +30,7 @@ pub enum ReceiveQueue {
 
 /// A queue's receives, and how far they are traced.
 struct Queue<'a> {
-    ring: &'a RingPlace,
+    ring: &'a RingLocation,
     consumer: &'a AtomicU32,
     traced: &'a AtomicU32,
     proc: &'a AtomicU32,

@@ -1,4 +1,4 @@
-//! What a check has compared, and who is in the way, for who reads why a command was refused.
+//! Values that a check has compared, and objects that are in the way: part of the reason why a command was refused.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use soft_hca_verbs::QpState;
 /// The meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Label {
-    /// What the program has asked for.
+    /// The value that the program has requested.
     Asked,
     /// The most that it could have asked for.
     Limit,
@@ -35,7 +35,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// What it is called before its value.
+    /// The name that stands before its value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Asked => "asked for",

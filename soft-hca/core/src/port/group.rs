@@ -82,7 +82,7 @@ fn choose(socket: &UdpSocket, base: u32) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &Program(program))
 }
 
-/// What the option takes, by value.
+/// The option's value.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Program(#[allow(dead_code, reason = "the system reads it")] libc::sock_fprog);

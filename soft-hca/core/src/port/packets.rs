@@ -27,7 +27,7 @@ pub const RUN: usize = 64;
 /// Sends a packet; false if the system has no room for it now.
 pub type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 
-/// What is between a port and its sockets, such as faults on purpose or a recording.
+/// A layer between a port and its sockets, such as faults on purpose or a recording.
 pub trait Tap {
     /// Whether there is anything.
     fn is_on(&self) -> bool;
@@ -74,9 +74,9 @@ pub struct Port<T> {
     pub sockets: Vec<Socket>,
     /// Where packets are counted.
     arena: Arc<Mapping>,
-    /// What is between the port and its sockets.
+    /// The layer between the port and its sockets.
     pub tap: T,
-    /// What waits at each socket.
+    /// Packets that wait at each socket.
     outboxes: RefCell<Vec<Outbox>>,
 }
 
@@ -98,7 +98,7 @@ impl<T: Tap> Port<T> {
         Self { sockets, arena, tap, outboxes: RefCell::new(outboxes) }
     }
 
-    /// What was sent, received and dropped.
+    /// Counts of packets that were sent, received and dropped.
     pub fn counters(&self) -> &Counters {
         &self.arena.port_counters
     }

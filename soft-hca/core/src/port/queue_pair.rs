@@ -31,7 +31,7 @@ pub struct QueuePair {
     pub(super) transport: queue_pair::QueuePair,
     pub(super) sending: Sending,
     pub(super) arriving: Arriving,
-    /// Of what it keeps in the arena.
+    /// Of its snapshot in the arena.
     pub(super) version: u64,
 }
 
@@ -62,7 +62,7 @@ impl QueuePair {
         };
         let transport = queue_pair::QueuePair::new(service, attributes(qp)?).ok()?;
         let (sending, arriving) = Default::default();
-        let version = qp.kept_version.load(Acquire);
+        let version = qp.snapshot_version.load(Acquire);
         Some(Self { qpn, kind, path, transport, sending, arriving, version })
     }
 
@@ -115,7 +115,7 @@ impl QueuePair {
             transport.send_data(BURST, &mut path_port, &mut target);
             transport.handle_packets(now, run, &mut sends, &mut target);
         }
-        self.count_happened(actor);
+        self.count_events(actor);
     }
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
@@ -128,7 +128,7 @@ impl QueuePair {
             // The program waits for an event that the queue has drained.
             actor.run_send_queue(self.qpn.get());
         }
-        self.count_happened(actor);
+        self.count_events(actor);
         has_more
     }
 
@@ -145,10 +145,10 @@ impl QueuePair {
     }
 
     /// Adds what the transport has seen go wrong to the queue pair's events.
-    fn count_happened(&mut self, actor: Actor<'_>) {
-        let happened = self.transport.take_happened();
+    fn count_events(&mut self, actor: Actor<'_>) {
+        let counts = self.transport.take_event_counts();
         if let Some(qp) = actor.arena.qp(self.qpn.get()) {
-            happened.iter().for_each(|(event, times)| qp.events.count(event, times.into()));
+            counts.iter().for_each(|(event, times)| qp.events.count(event, times.into()));
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::Qpn;
 
-use super::kept::Scratch;
 use super::packets::{Arrived, NoTap, Port, RUN, goes_with, trace_arrived};
 use super::queue_pair::QueuePair;
+use super::snapshot::Scratch;
 use super::socket::{Inbox, Socket};
 use crate::arena::port_counters::DropReason;
 use crate::arena::share::runner;
@@ -181,7 +181,7 @@ impl Running {
     fn connected(&self) -> Vec<Qpn> {
         let first = self.share * SHARE_QPS;
         let qps = &self.arena.qps[first..first + SHARE_QPS];
-        let connected = qps.iter().filter(|qp| qp.kept_bytes.load(Acquire) != 0);
+        let connected = qps.iter().filter(|qp| qp.snapshot_bytes.load(Acquire) != 0);
         connected.map(|qp| Qpn::new(qp.live.load(Acquire))).collect()
     }
 
@@ -213,11 +213,11 @@ impl Running {
         for qpn in qpns {
             let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
-                None => QueuePair::kept(&arena, *qpn),
+                None => QueuePair::from_snapshot(&arena, *qpn),
             };
             let Some(mut queue_pair) = known else { continue };
             work(self, &mut queue_pair);
-            queue_pair.keep(&arena, &mut self.scratch);
+            queue_pair.save_snapshot(&arena, &mut self.scratch);
             let own = queue_pair.path.own;
             if let Some(at) = self.port.sockets.iter().position(|socket| socket.address == own) {
                 self.in_use |= 1 << (at % 64);
@@ -308,7 +308,7 @@ impl Running {
                 run.iter().for_each(|_| self.port.count_drop(first.path.1, reason));
             }
             None if is_own => self.dirty.push(qpn),
-            // Whoever runs its share goes on with it.
+            // The one who runs its share goes on with it.
             None => actor.env.link_looks(qpn.get()),
         }
     }
@@ -320,9 +320,9 @@ impl Running {
         let arena = Arc::clone(&self.arena);
         let Some(share) = QueuePair::share(&arena, qpn) else { return };
         let Some(_guard) = arena.shares[share].lock_patiently(self.me()) else { return };
-        if let Some(mut queue_pair) = QueuePair::kept(&arena, qpn) {
+        if let Some(mut queue_pair) = QueuePair::from_snapshot(&arena, qpn) {
             work(self, &mut queue_pair);
-            queue_pair.keep(&arena, &mut self.scratch);
+            queue_pair.save_snapshot(&arena, &mut self.scratch);
         }
     }
 
@@ -345,8 +345,8 @@ mod tests {
     use super::*;
     use crate::arena::{HEAP_START, qpn};
     use crate::engine::{Async, Env, LocalCopier};
-    use crate::port::kept::tests::give_room;
     use crate::port::packets::tests::sealed;
+    use crate::port::snapshot::tests::give_room;
     use crate::port::{Path, SLOT_BYTES, SLOTS};
     use crate::uapi::verbs::qp_type;
 
@@ -383,7 +383,7 @@ mod tests {
             field.store(value, Release);
         }
         let number = Qpn::new(number);
-        QueuePair::new(qp, number, path).unwrap().keep(arena, &mut Scratch::default());
+        QueuePair::new(qp, number, path).unwrap().save_snapshot(arena, &mut Scratch::default());
         number
     }
 
@@ -418,7 +418,7 @@ mod tests {
         running.in_use = 1;
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
-        let version = || arena.qps[OTHER * SHARE_QPS].kept_version.load(Acquire);
+        let version = || arena.qps[OTHER * SHARE_QPS].snapshot_version.load(Acquire);
         let mut poll_until = |is_done: &dyn Fn() -> bool| {
             let began = Instant::now();
             while !is_done() {
@@ -454,7 +454,7 @@ mod tests {
         running.in_use = 1;
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
-        let version = || arena.qps[OWN * SHARE_QPS].kept_version.load(Acquire);
+        let version = || arena.qps[OWN * SHARE_QPS].snapshot_version.load(Acquire);
         let has_taken = |running: &mut Running| {
             let before = version();
             running.poll(&actor);
@@ -521,17 +521,17 @@ mod tests {
             running.poll(&actor);
         }
         let qp = &arena.qps[OWN * SHARE_QPS];
-        let served = qp.kept_version.load(Acquire);
+        let served = qp.snapshot_version.load(Acquire);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served);
-        let mut other = QueuePair::kept(&arena, number).unwrap();
+        assert_eq!(qp.snapshot_version.load(Acquire), served);
+        let mut other = QueuePair::from_snapshot(&arena, number).unwrap();
         other.begin_to_send(qp);
-        other.keep(&arena, &mut Scratch::default());
+        other.save_snapshot(&arena, &mut Scratch::default());
         share.has_changed.store(1, Release);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served + 2);
+        assert_eq!(qp.snapshot_version.load(Acquire), served + 2);
         assert_eq!(share.has_changed.load(Acquire), 0);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served + 2);
+        assert_eq!(qp.snapshot_version.load(Acquire), served + 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 
 use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
@@ -83,7 +83,7 @@ pub enum Request {
         scope: Scope,
     },
     /// A fault that was asked for has happened; those of devices among its specifications are to happen.
-    Fault(#[serde(with = "field::fault")] Happened),
+    Fault(#[serde(with = "field::fault")] FaultReport),
     /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
     /// without such a port.
     Port {
@@ -245,7 +245,7 @@ mod tests {
             Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, scope: Scope::Failures },
-            Request::Fault(Happened {
+            Request::Fault(FaultReport {
                 call: "ibv_reg_mr".into(),
                 specs: "ibv_reg_mr:errno=EIO".into(),
                 outcome: "EIO".into(),
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn only_three_lines_are_a_fault() {
         let [call, specs, outcome] = ["a", "b", "c"].map(String::from);
-        let request = Request::Fault(Happened { call, specs, outcome });
+        let request = Request::Fault(FaultReport { call, specs, outcome });
         assert_eq!(request.encode(), like(&request, &"a\nb\nc"));
         for text in ["", "a", "a\nb", "a\nb\nc\nd", "a\rb\nc\nd", &"\n".repeat(4097)] {
             assert_eq!(Request::decode(&like(&request, &text)), Err(Errno::EINVAL), "{text:?}");

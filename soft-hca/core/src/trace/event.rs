@@ -1,5 +1,5 @@
-//! What is traced, as bytes: a fixed part for each kind of event, and behind it what has no fixed
-//! length. Who traces fills it in where it happens, and the decoder of `soft-hca record` reads it.
+//! Traced events as bytes: a fixed part for each kind of event, and behind it what has no fixed
+//! length. The tracing thread fills it in where it happens, and the decoder of `soft-hca record` reads it.
 
 use std::net::IpAddr;
 
@@ -229,7 +229,7 @@ events! {
         /// Of the object.
         index: u32,
     }
-    /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
+    /// A fault that was asked for, as [`FaultReport`](soft_hca_fault::FaultReport) has it.
     Fault = 14 {
     }
     /// A packet of the link.
@@ -401,7 +401,7 @@ impl OpenKind {
     }
 }
 
-/// What has events that a program acknowledges.
+/// A source of events that a program acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Source {
@@ -501,7 +501,7 @@ impl Seen {
     }
 }
 
-/// What is posted.
+/// The kind of requests that are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Posts {
@@ -520,7 +520,7 @@ impl Posts {
     }
 }
 
-/// What a thread waits at.
+/// A channel that a thread waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Channel {
@@ -540,7 +540,7 @@ impl Channel {
 }
 
 impl Packet {
-    /// What its headers, and the addresses of its sender and its receiver, say of a packet.
+    /// A packet by its headers, and the addresses of its sender and its receiver.
     pub fn of(headers: &Headers, (from, to): (IpAddr, IpAddr)) -> Self {
         let opcode = headers.operation.opcode(headers.service);
         let aeth = headers.operation.aeth();

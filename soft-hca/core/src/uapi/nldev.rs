@@ -41,7 +41,7 @@ mod attribute {
 
 const HEADER: usize = 16;
 
-/// What is to be known about a device.
+/// Attributes of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its index.
@@ -52,20 +52,20 @@ pub struct Device {
     pub node_guid: u64,
     /// Its type, 1 for a channel adapter.
     pub node_type: u8,
-    /// What its first port speaks: `ib` or `roce`.
+    /// The protocol of its first port: `ib` or `roce`.
     pub protocol: &'static str,
     /// Its ports, the last number at the end.
     pub ports: Vec<Port>,
 }
 
-/// What is to be known about a port.
+/// Attributes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its number, from 1.
     pub number: u32,
     /// `port_cap_flags`
     pub cap_flags: u64,
-    /// What a subnet manager has given it; nothing on Ethernet.
+    /// Attributes that a subnet manager has given it; none on Ethernet.
     pub subnet: Option<Subnet>,
     /// The port's state, 4 if it is active.
     pub state: u8,
@@ -77,7 +77,7 @@ pub struct Port {
     pub netdev_index: u32,
 }
 
-/// What is to be known about an InfiniBand port's place in its subnet.
+/// Attributes of an InfiniBand port in its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
     /// Its prefix, in the machine's order of bytes.
@@ -86,7 +86,7 @@ pub struct Subnet {
     pub lid: u32,
     /// The subnet manager's LID.
     pub sm_lid: u32,
-    /// Low bits of a LID that stand for paths.
+    /// LMC: LID mask control.
     pub lmc: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What a device takes at most: `struct ib_device_attr`, whose names the fields have.
+//! Limits of a device: `struct ib_device_attr`, whose names the fields have.
 
 /// Limits and capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]

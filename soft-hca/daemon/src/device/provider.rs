@@ -1,5 +1,5 @@
-//! What the provider library (`librxe` and its kind) and its driver agree on, and what the driver
-//! says of the hardware in sysfs.
+//! The agreement of a provider library (`librxe` and its kind) with its driver, and the driver's
+//! description of the hardware in sysfs.
 
 /// A kind of device.
 #[derive(Clone, Debug, PartialEq, Eq)]

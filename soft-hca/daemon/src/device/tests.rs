@@ -220,7 +220,7 @@ fn commands_are_checked_against_the_devices_limits() {
 
     // Slots have room for the provider's work requests.
     let arena = &program.fabric.arena;
-    let slot = |place: &soft_hca_core::arena::RingPlace| 1 << place.log2_slot.load(Acquire);
+    let slot = |place: &soft_hca_core::arena::RingLocation| 1 << place.log2_slot.load(Acquire);
     assert_eq!((slot(&arena.cqs[0].ring), slot(&arena.srqs[0].ring)), (128, 256));
     assert_eq!((slot(&arena.qps[0].sq), slot(&arena.qps[0].rq)), (512, 256));
 }

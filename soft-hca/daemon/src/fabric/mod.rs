@@ -66,7 +66,7 @@ pub(crate) struct Fabric {
     windows: usize,
     pub ahs: Table<AhObject>,
     members: Table<Membership>,
-    /// What ports keep of queue pairs that have left them.
+    /// Counts that ports keep of queue pairs that have left them.
     port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
     keys: Keys,
@@ -229,7 +229,7 @@ impl Fabric {
         }
     }
 
-    /// Who may still be moving data in or out of a process's memory with a region or window that
+    /// Processes that may still be moving data in or out of a process's memory with a region or window that
     /// has just been made invalid, if somebody is.
     pub(crate) fn quiesce(&self, proc: usize, retired: Option<Retired>) -> Option<Quiesce> {
         let mut quiesce = self.actor().quiesce(self.qps.taken(), proc, retired);
@@ -250,7 +250,7 @@ impl Fabric {
     }
 }
 
-/// What is in use, for tests.
+/// Counts of entries in use, for tests.
 #[cfg(any(test, fuzzing))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse {
@@ -285,7 +285,7 @@ impl Fabric {
         self.pds.count()
     }
 
-    /// That nothing is left of anything, after every file was closed.
+    /// Checks that nothing is left, after every file was closed.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.in_use(), InUse::default());
         assert_eq!((self.members.taken().count(), self.rings.len()), (0, 0));

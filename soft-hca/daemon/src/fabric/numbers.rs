@@ -60,7 +60,7 @@ impl Keys {
     }
 }
 
-/// What numbers are counted from.
+/// The first number.
 const START: u32 = 1;
 
 /// Protection domains, which are nothing but numbers.

@@ -1,4 +1,4 @@
-//! What the fabric has to do with the link to other hosts.
+//! The fabric's part of the link to other hosts.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
 use super::share_table::indices;
 use super::{Fabric, RingOf};
-use crate::link::LentSocket;
+use crate::link::LeasedSocket;
 use crate::objects::QpObject;
 
 const NO_ROOM: Errno = Errno::ENOMEM.because(Refusal::NoQueuePairMemory);
@@ -56,9 +56,9 @@ impl Fabric {
         let qpn = Qpn::new(self.arena.qps[index].live.load(Acquire));
         let Some(share) = QueuePair::share(&self.arena, qpn) else { return Ok(()) };
         let _guard = self.lock(&self.arena.shares[share].lock)?;
-        let kept = QueuePair::kept(&self.arena, qpn).filter(QueuePair::can_answer);
-        if let Some((mut queue_pair, sockets)) = kept.zip(self.roce.share(share)) {
-            let sockets = sockets.into_iter().filter_map(LentSocket::bound);
+        let saved = QueuePair::from_snapshot(&self.arena, qpn).filter(QueuePair::can_answer);
+        if let Some((mut queue_pair, sockets)) = saved.zip(self.roce.share(share)) {
+            let sockets = sockets.into_iter().filter_map(LeasedSocket::bound);
             let port = Port::new(sockets.collect(), Arc::clone(&self.arena), NoTap);
             queue_pair.answer(self.actor(), &port);
             port.flush();
@@ -81,14 +81,14 @@ impl Fabric {
         self.shares.unowned().find_map(|range| self.qps.take_in(range, object))
     }
 
-    /// Gives a queue pair of a share room in the arena for what it keeps while it is connected.
+    /// Gives a queue pair of a share room in the arena for its snapshot while it is connected.
     pub(crate) fn make_room_to_keep(&mut self, index: usize) -> Result<()> {
         if self.shares.0[index / SHARE_QPS].is_none() {
             return Ok(());
         }
         let slots = SLOTS as u32 - 1;
         let place = self.new_untouched_ring(slots, SLOT_BYTES as u32);
-        self.place_ring(RingOf::Kept(index), place.map_err(|_| NO_ROOM)?);
+        self.place_ring(RingOf::Snapshot(index), place.map_err(|_| NO_ROOM)?);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What the data path asks of the link's thread.
+//! The data path's environment in the link's thread.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the rest of the daemon sees of the link.
+//! The link, as the rest of the daemon sees it.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -34,14 +34,14 @@ pub(crate) struct ReceivedMad {
 
 /// A socket of a share, for the process that has it.
 #[derive(Debug)]
-pub(crate) struct LentSocket {
+pub(crate) struct LeasedSocket {
     /// Its address.
     pub gid: [u8; 16],
     /// The socket.
     pub fd: OwnedFd,
 }
 
-impl LentSocket {
+impl LeasedSocket {
     /// The socket as whoever has got it uses it.
     pub(crate) fn bound(self) -> Option<Socket> {
         Socket::lent(&self.gid, self.fd)
@@ -52,7 +52,7 @@ impl LentSocket {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handle(Option<Arc<Shared>>);
 
-/// What both sides of the handle use.
+/// The state that both sides of the handle use.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Own addresses, each with a socket.
@@ -73,7 +73,7 @@ pub(super) struct Shared {
     pub faults: Option<Arc<FaultCounters>>,
 }
 
-/// What the daemon wants of the link.
+/// An order of the daemon to the link.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Sends a management datagram.
@@ -158,11 +158,11 @@ impl Handle {
     }
 
     /// The sockets of a share that is a process's, each with its address as a GID.
-    pub(crate) fn share(&self, number: usize) -> Option<Vec<LentSocket>> {
+    pub(crate) fn share(&self, number: usize) -> Option<Vec<LeasedSocket>> {
         let sockets = self.0.as_ref()?.shares.get(number.checked_sub(1)?)?.iter();
         let lent = sockets.map(|socket| {
             let fd = socket.as_fd().try_clone_to_owned().ok()?;
-            Some(LentSocket { gid: ip::gid(socket.address), fd })
+            Some(LeasedSocket { gid: ip::gid(socket.address), fd })
         });
         lent.collect()
     }
@@ -240,7 +240,7 @@ impl Handle {
         self.0.as_ref().map(|shared| shared.orders.doorbell.try_clone())
     }
 
-    /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
+    /// A description of the link, if it is on: addresses and counters, and a line about what goes
     /// wrong on purpose.
     pub(crate) fn describe(&self) -> Vec<String> {
         let Some(shared) = &self.0 else { return Vec::new() };
@@ -254,7 +254,7 @@ impl Handle {
         std::iter::once(link).chain(faults).collect()
     }
 
-    /// What its counters are; all 0 if it is off.
+    /// The values of its counters; all 0 if it is off.
     pub(crate) fn counts(&self) -> LinkCounts {
         self.0.as_ref().map(|shared| shared.arena.port_counters.load()).unwrap_or_default()
     }

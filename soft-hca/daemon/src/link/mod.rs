@@ -88,7 +88,7 @@ pub use crate::link::multicast::Groups;
 pub(crate) use soft_hca_core::port::Path;
 
 pub use addresses::{addresses, link_addresses};
-pub(crate) use handle::{Handle, LentSocket, ReceivedMad};
+pub(crate) use handle::{Handle, LeasedSocket, ReceivedMad};
 pub(crate) use thread::Thread;
 
 /// How long a port that is taken is tried again, and after which time each.
@@ -132,7 +132,7 @@ pub(crate) fn start(
     let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
     let netdev_of = |address| device.ports.iter().find_map(|port| port.gids.netdev_of(address));
     let interface_of = |address| soft_hca_core::system::interface_number(netdev_of(address)?);
-    // What is between the port and its sockets has to see all packets.
+    // The tap has to see all packets.
     let is_plain = wanted.pcap.is_none() && wanted.faults.is_empty();
     let base = arena.qpn_base.load(Acquire);
     // Programs whose fabric was killed give its port back when they notice.

@@ -44,7 +44,7 @@ const BUSY_NS: u64 = 100_000;
 /// A time that has come.
 const NOW: Option<u64> = Some(0);
 
-/// What is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     /// There are orders, or a program has posted.
@@ -178,7 +178,7 @@ impl Link {
         }
     }
 
-    /// What is ready now, or by a time.
+    /// Descriptors that are ready now, or by a time.
     fn look(&mut self, until: Option<u64>) -> Vec<Ready> {
         self.poller.wait(until).unwrap_or_else(|error| {
             tracing::error!("the link cannot wait for packets: {error}");
@@ -414,7 +414,7 @@ impl Link {
             return None;
         }
         let done = work(self, &mut queue_pair);
-        queue_pair.keep(&arena, &mut self.scratch);
+        queue_pair.save_snapshot(&arena, &mut self.scratch);
         self.qps.insert(qpn, queue_pair);
         Some(done)
     }

@@ -26,11 +26,11 @@ const PENALTY_NS: (u64, u64) = (4_000_000, 128_000_000);
 /// A process that has polled for so long without letting packets wait has no more to wait.
 const WELL_NS: u64 = 100_000_000;
 
-/// What is known of the shares that processes run.
+/// The shares that processes run.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Those that are run by their processes.
-    away: Vec<Away>,
+    away: Vec<ProcessRun>,
     /// When to look at these.
     look_at: u64,
     /// By share: how long its process had to wait last.
@@ -38,7 +38,7 @@ pub(super) struct Watch {
 }
 
 #[derive(Debug)]
-struct Away {
+struct ProcessRun {
     share: usize,
     /// The polls of its process at the last look.
     polls: u32,
@@ -47,7 +47,7 @@ struct Away {
     in_hand_since: Option<u64>,
 }
 
-impl Away {
+impl ProcessRun {
     /// Whether the process runs the share no more, and has no packets in hand that it has time to handle.
     fn is_back(&mut self, entry: &Share, now: u64) -> bool {
         if entry.is_run_by_process() {
@@ -74,7 +74,7 @@ impl Watch {
         }
         if self.away.iter().all(|away| away.share != share) {
             let polls = entry.polls.load(Relaxed);
-            self.away.push(Away { share, polls, since: now, in_hand_since: None });
+            self.away.push(ProcessRun { share, polls, since: now, in_hand_since: None });
             self.look_at = now + LOOK_NS;
         }
         true

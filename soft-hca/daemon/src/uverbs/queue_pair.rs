@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::arena::RingPlace;
+use soft_hca_core::arena::RingLocation;
 use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values, ensure};
 use soft_hca_core::rpc::Created;
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
@@ -162,7 +162,7 @@ fn new_rings(
     provider: &Provider,
     request: &ExCreateQp,
     send_room: u32,
-) -> Result<(RingPlace, Option<RingPlace>)> {
+) -> Result<(RingLocation, Option<RingLocation>)> {
     let sq = cx.fabric.new_ring(request.max_send_wr, provider.send_slot(send_room))?;
     if request.is_srq != 0 {
         return Ok((sq, None));

@@ -108,7 +108,7 @@ pub(super) fn forget(qpn: u32) {
 }
 
 impl Sends {
-    /// What is of another recording is not of this one.
+    /// Forgets what belongs to another recording.
     fn begin(&mut self, recording: u32) {
         if self.recording != recording {
             *self = Self { recording, ..Self::default() };
@@ -125,7 +125,7 @@ impl Sends {
         let qpn = completion.qp_num;
         let Some(queue) = self.queue_pairs.get_mut(&qpn) else { return Vec::new() };
         let ended: Vec<Send> = if completion.status != 0 {
-            // What it has posted is flushed.
+            // Its requests are flushed.
             queue.clear();
             Vec::new()
         } else if completion.is_receive() {

@@ -1,4 +1,4 @@
-//! What the data path asks of a program's process.
+//! The data path's environment in a program's process.
 #![allow(unsafe_code, reason = "the system call itself, which no program's write replaces")]
 
 use std::collections::HashMap;

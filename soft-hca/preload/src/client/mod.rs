@@ -101,7 +101,7 @@ pub fn calling_site() -> Site {
     site::of_command()
 }
 
-/// What to watch beside a descriptor that is waited for: when it hangs up, the daemon is gone, and
+/// A descriptor to watch beside the one that is waited for: when it hangs up, the daemon is gone, and
 /// [`daemon_is_gone`] is to be called.
 pub fn watched() -> Option<RawFd> {
     share::daemon()

@@ -35,8 +35,8 @@ struct Own {
     number: usize,
     /// None without sockets.
     running: Mutex<Option<Running>>,
-    /// What the daemon has lent, once it was asked for.
-    lent: OnceLock<Lent>,
+    /// The sockets that the daemon has lent, once it was asked for them.
+    lent: OnceLock<LeasedSockets>,
     /// Queue pairs that were posted to, for whoever has `running` or has it next.
     posted: Mutex<Vec<u32>>,
     /// When to look whether the daemon is there.
@@ -45,7 +45,7 @@ struct Own {
 
 /// Sockets, and by what it shows that their owner is gone.
 #[derive(Debug, Default)]
-struct Lent {
+struct LeasedSockets {
     /// The descriptors, which are open as long as `is_open` says so.
     sockets: Vec<RawFd>,
     is_open: AtomicBool,
@@ -101,11 +101,11 @@ pub(crate) fn borrow_sockets(connection: &Connection) {
         // By a connection that is the process's, and none of a file that may be closed.
         let daemon = own.process.env.daemon();
         if sockets.is_empty() || daemon.is_none() {
-            return Lent::default();
+            return LeasedSockets::default();
         }
         let fds = sockets.iter().map(|socket| socket.as_udp().as_raw_fd()).collect();
         *running = Some(Running::new(Arc::clone(&own.process.arena), own.number, sockets));
-        Lent { sockets: fds, is_open: AtomicBool::new(true), daemon }
+        LeasedSockets { sockets: fds, is_open: AtomicBool::new(true), daemon }
     });
 }
 
@@ -130,7 +130,7 @@ pub(super) fn close_in_child() {
     }
 }
 
-/// What hangs up when the daemon is gone: then [`give_up`] is to be called.
+/// A descriptor that hangs up when the daemon is gone: then [`give_up`] is to be called.
 pub(crate) fn daemon() -> Option<RawFd> {
     let lent = own()?.lent.get()?;
     let daemon = lent.daemon.as_ref().filter(|_| lent.is_open.load(Relaxed));

@@ -1,4 +1,4 @@
-//! What a program got away with: mistakes that a run has survived and another adapter, another machine or
+//! Mistakes of programs that a run has survived and another adapter, another machine or
 //! another order of events does not.
 //!
 //! | module | what it is |

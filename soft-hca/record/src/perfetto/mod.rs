@@ -39,13 +39,13 @@ pub fn trace(header: &Header, entries: &[Entry]) -> Vec<u8> {
 enum Track {
     /// A thread of a process.
     Thread(u32, u32),
-    /// What others do for a process.
+    /// Events that others cause for a process.
     Others(u32),
     /// The process's packets.
     Link(u32),
 }
 
-/// What is on a track, and when.
+/// An event on a track.
 #[derive(Debug)]
 struct Event {
     t: u64,

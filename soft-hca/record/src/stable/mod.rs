@@ -27,16 +27,16 @@ use crate::words::Names;
 use crate::{Header, entry};
 use names::Given;
 
-/// What a part of a process is about, each by its place in a list of the process.
+/// The subject of a part of a process, each by its index in a list of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// What a thread did.
+    /// Calls of a thread.
     Thread(usize),
     /// The end of a connection, by its id.
     End(usize),
     /// Asynchronous events.
     Async,
-    /// What became of a queue's requests: sends first, then receives.
+    /// The fates of a queue's requests: sends first, then receives.
     Queue(usize, bool),
 }
 
@@ -180,7 +180,7 @@ impl Process {
         }
     }
 
-    /// What is created has its place from then on, whatever it is used for first.
+    /// A new object has its index from then on, whatever it is used for first.
     fn call(&mut self, call: &Call) {
         let Outcome::Done(values) = &call.result else { return };
         for Named(_, value) in values {
@@ -232,7 +232,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
     for process in processes.values_mut() {
         for (_, items) in process.parts.iter_mut().filter(|(part, _)| matches!(part, Part::End(_)))
         {
-            // Who has called may have been told before or after.
+            // The calling side may get its event before or after.
             items.sort_by_key(|item| matches!(entries[item[0]].what, What::ConnectionEvent(_)));
         }
     }

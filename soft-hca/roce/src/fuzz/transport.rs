@@ -39,7 +39,7 @@ impl<'a> Input<'a> {
 /// A program that does what its own sequence of numbers says.
 struct Program {
     state: u32,
-    /// What is posted, and not in flight yet.
+    /// Requests that are posted, and not in flight yet.
     posted: VecDeque<WorkRequest>,
     /// Lengths of the requests in flight, and the first one's name.
     requests: VecDeque<u32>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::Attributes;
-use super::events::Happened;
+use super::events::EventCounts;
 use super::port::{Busy, Port};
 use super::request::{Failure, Outgoing, SendQueue, WorkRequest};
 use super::requester::RcRequester;
@@ -14,7 +14,7 @@ use super::uc;
 use crate::wire::opcode::Service;
 use crate::wire::packet::Packet;
 
-/// What was busy is tried again after so long.
+/// The time after which a busy target is tried again.
 const BUSY_NS: u64 = 100_000;
 
 /// A service whose queue pairs are not connected.
@@ -119,16 +119,16 @@ impl QueuePair {
         [transport, self.retry_at].into_iter().flatten().min()
     }
 
-    /// What has happened since this was asked for last.
-    pub fn take_happened(&mut self) -> Happened {
-        let mut happened = Happened::default();
+    /// Takes the counts of events since the last call.
+    pub fn take_event_counts(&mut self) -> EventCounts {
+        let mut counts = EventCounts::default();
         if let Some(RequesterHalf::Reliable(requester)) = &mut self.requester {
-            happened.take(&mut requester.happened);
+            counts.take(&mut requester.event_counts);
         }
         if let ResponderHalf::Reliable(responder) = &mut self.responder {
-            happened.take(&mut responder.happened);
+            counts.take(&mut responder.event_counts);
         }
-        happened
+        counts
     }
 
     /// Packets of the peer, in the order in which they came. Several at once are cheaper than one
@@ -271,7 +271,7 @@ impl QueuePair {
         }
     }
 
-    /// What the connection has.
+    /// The connection's attributes.
     pub(crate) fn attributes(&self) -> &Attributes {
         match &self.responder {
             ResponderHalf::Reliable(responder) => responder.attributes(),

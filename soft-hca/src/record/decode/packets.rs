@@ -10,16 +10,16 @@ use soft_hca_roce::wire::{ip, opcode};
 /// Packet sequence numbers have so many bits.
 const PSN_BITS: u32 = 24;
 
-/// What a queue pair has sent.
+/// Packets that a queue pair has sent.
 #[derive(Debug)]
 struct Sending {
     /// The next new packet.
     next: u32,
-    /// What the peer has refused, if that is why packets come again.
+    /// The peer's refusal, if that is why packets come again.
     refused: Option<&'static str>,
 }
 
-/// What queue pairs have sent by the link.
+/// Packets that queue pairs have sent by the link.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     sending: HashMap<u32, Sending>,

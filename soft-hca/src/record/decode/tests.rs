@@ -26,7 +26,7 @@ const US: u32 = 2;
 /// Of its peer, which has done some of it.
 const THEM: u32 = 3;
 
-/// What becomes of an event of ours that the process with an index has traced: the last entry,
+/// The decoded entry of an event that the process with an index has traced: the last one,
 /// without what all have.
 fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     let mut decoder = Decoder::new(100);

@@ -23,11 +23,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long they may take for [`ENOUGH`]: much longer than they need.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What shows that they go on: looks at which there were new completions, connections,
+/// Enough to show that they go on: looks at which there were new completions, connections,
 /// ping-pongs.
 const ENOUGH: [u32; 3] = [30, 3, 3];
 
-/// What they have done so far.
+/// Their work so far.
 #[derive(Debug, Default)]
 pub struct Bystanders {
     /// See [`ENOUGH`].
@@ -52,7 +52,7 @@ pub fn among_bystanders(place: &Place, act: impl FnOnce(&Bystanders)) {
             act(&all);
         }));
         all.is_over.store(true, Relaxed);
-        // Whoever has failed first has the reason.
+        // The first failure has the reason.
         if let Err(reason) = outcome {
             resume_unwind(reason);
         }

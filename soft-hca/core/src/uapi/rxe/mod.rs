@@ -1,4 +1,4 @@
-//! What lies in the rings' slots: `include/uapi/rdma/rdma_user_rxe.h` and the provider's
+//! Content of the rings' slots: `include/uapi/rdma/rdma_user_rxe.h` and the provider's
 //! `rxe_queue.h`.
 //!
 //! A program may change a slot at any time. Every value is read from it once and checked as a
@@ -122,7 +122,7 @@ pub struct RemoteWr {
 /// An atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicWr {
-    /// What it works on.
+    /// The peer's memory that it works on.
     pub remote: RemoteWr,
     /// The value to compare with, or to add.
     pub compare_add: u64,

@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 5] = [
     ("rxe", include_str!("rxe.json")),
 ];
 
-/// What is known of an adapter.
+/// The profile of an adapter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -30,21 +30,21 @@ pub struct Profile {
     /// Whose it is, for people.
     pub adapter: String,
     /// Its limits.
-    pub limits: BTreeMap<Limit, Known>,
+    pub limits: BTreeMap<Limit, SourcedValue>,
     /// Bytes that one message may have (`max_msg_sz` of a port).
     #[serde(default)]
-    pub max_message: Option<Known>,
-    /// What it does not have at all.
+    pub max_message: Option<SourcedValue>,
+    /// Features that it does not have at all.
     pub refuses: Vec<Refusal>,
     /// The `vendor_err` of completions.
     #[serde(default)]
-    pub vendor_err: BTreeMap<Failure, Known>,
+    pub vendor_err: BTreeMap<Failure, SourcedValue>,
 }
 
 /// A limit's value, and where it is from.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
+pub struct SourcedValue {
     /// As `struct ib_device_attr`, `struct ib_port_attr` or `struct ib_wc` has it.
     pub value: u64,
     /// Release or commit, file and symbol; or who has measured it, and where that is written.
@@ -61,7 +61,7 @@ pub struct Refusal {
     pub source: String,
 }
 
-/// What an adapter may not have. Objects are refused with EOPNOTSUPP.
+/// A feature that an adapter may not have. Objects are refused with EOPNOTSUPP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Refused {

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::client::cq::Queue;
     use crate::client::hook::table::QUEUES;
-    use crate::client::strict::depth::Asked;
+    use crate::client::strict::depth::RequestedDepth;
 
     thread_local! {
         /// The addresses of the requests that the provider was given.
@@ -254,7 +254,12 @@ mod tests {
         };
         // All tests have the same provider.
         assert!(before_context(own).post_send.is_some());
-        let asked = Asked { max_send_wr, max_recv_wr, is_followed: [true; 2], ..Asked::default() };
+        let asked = RequestedDepth {
+            max_send_wr,
+            max_recv_wr,
+            is_followed: [true; 2],
+            ..RequestedDepth::default()
+        };
         depths().begin(qpn, asked);
         // SAFETY: zeros are null pointers and numbers.
         let mut qp: Qp = unsafe { mem::zeroed() };

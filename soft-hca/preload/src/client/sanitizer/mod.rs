@@ -180,7 +180,7 @@ impl Queues {
     }
 }
 
-/// What the device does with the elements of a send queue's requests; nothing with those of some.
+/// The device's access to the SGEs of a send queue's requests; none to those of some.
 fn access_of(kind: u32) -> Option<Access> {
     match kind {
         opcode::SEND

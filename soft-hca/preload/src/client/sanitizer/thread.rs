@@ -91,7 +91,7 @@ impl Sync {
     }
 }
 
-/// What the device does with memory.
+/// An access of the device to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -99,7 +99,7 @@ pub(super) enum Access {
 }
 
 impl ThreadSanitizer {
-    /// That of this process, if it has one.
+    /// The sanitizer of this process, if it has one.
     pub(super) fn find() -> Option<Self> {
         // SAFETY: the types of `sanitizer/tsan_interface.h` and of the runtime's `tsan_interface.h`.
         unsafe {
@@ -128,13 +128,13 @@ impl ThreadSanitizer {
         fiber
     }
 
-    /// What the calling thread has done so far happens before what follows [`ThreadSanitizer::acquire`].
+    /// Orders what the calling thread has done so far before what follows [`ThreadSanitizer::acquire`].
     pub(super) fn release(&self, sync: &Sync) {
         // SAFETY: an address of this process, of which the runtime remembers what belongs to it.
         unsafe { (self.release)(sync.address()) };
     }
 
-    /// What was done before [`ThreadSanitizer::release`] happens before what the calling thread does from now on.
+    /// Orders what was done before [`ThreadSanitizer::release`] before what the calling thread does from now on.
     pub(super) fn acquire(&self, sync: &Sync) {
         // SAFETY: the runtime takes any address as a name and does not read from it.
         unsafe { (self.acquire)(sync.address()) };

@@ -13,10 +13,10 @@ use soft_hca_core::engine::ReceiveQueue;
 
 use crate::client::of_process::OfProcess;
 
-/// What a queue pair was created with.
+/// The capacity that was requested for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
-    /// What was asked for at creation.
+pub(crate) struct RequestedDepth {
+    /// Sends.
     pub max_send_wr: u32,
     /// The same of receives; 0 with a shared receive queue.
     pub max_recv_wr: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Asked {
 /// A queue pair's queues.
 #[derive(Clone, Debug)]
 struct QueuePair {
-    asked: Asked,
+    asked: RequestedDepth,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
     /// ReceiveQueue that are in the queue.
@@ -74,7 +74,7 @@ pub(crate) struct Polled {
     pub qpn: u32,
     pub wr_id: u64,
     pub has_failed: bool,
-    /// What a successful one says of itself.
+    /// Its opcode says so; valid of a successful one only.
     pub is_receive: bool,
 }
 
@@ -85,13 +85,13 @@ pub(crate) fn depths() -> MutexGuard<'static, Depths> {
 }
 
 impl Depths {
-    pub(crate) fn begin(&mut self, qpn: u32, asked: Asked) {
+    pub(crate) fn begin(&mut self, qpn: u32, asked: RequestedDepth) {
         let sends = VecDeque::new();
         self.queue_pairs.insert(qpn, QueuePair { asked, sends, receives: 0, has_failed: false });
     }
 
-    /// What was asked for of a queue pair.
-    pub(crate) fn asked(&self, qpn: u32) -> Option<Asked> {
+    /// The capacity that was requested for a queue pair.
+    pub(crate) fn asked(&self, qpn: u32) -> Option<RequestedDepth> {
         self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.asked)
     }
 
@@ -121,7 +121,7 @@ impl Depths {
         }
     }
 
-    /// What was asked for of a shared receive queue.
+    /// The capacity that was requested for a shared receive queue.
     pub(crate) fn shared(&self, srq: u32) -> Option<u32> {
         self.shared.get(&srq).map(|shared| shared.max_wr)
     }
@@ -213,8 +213,12 @@ mod tests {
 
     fn depths(max_send_wr: u32) -> Depths {
         let mut depths = Depths::default();
-        let asked =
-            Asked { max_send_wr, max_recv_wr: 2, is_followed: [true; 2], ..Asked::default() };
+        let asked = RequestedDepth {
+            max_send_wr,
+            max_recv_wr: 2,
+            is_followed: [true; 2],
+            ..RequestedDepth::default()
+        };
         depths.begin(QPN, asked);
         depths
     }
@@ -261,7 +265,7 @@ mod tests {
     fn receives_of_a_shared_queue_come_back_after_the_queue_pair_has_gone() {
         let mut depths = depths(1);
         depths.begin_shared(6, 2);
-        depths.begin(QPN, Asked { srq: Some(6), ..Asked::default() });
+        depths.begin(QPN, RequestedDepth { srq: Some(6), ..RequestedDepth::default() });
         assert_eq!(depths.post_receives(ReceiveQueue::Shared(6), 2), 2);
         depths.forget(QPN);
         depths.polled(polled(1, true));

@@ -33,7 +33,7 @@ use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
 
 use zerocopy::FromBytes;
 
-use depth::{Asked, Depths, depths};
+use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
 /// different ones of the same number.
@@ -66,7 +66,7 @@ pub(super) fn seed_of_events() -> Option<NonZeroU64> {
     NonZeroU64::new(next_seed(seed()?))
 }
 
-/// What the handles in a command are.
+/// The objects that the handles in a command name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Named {
     /// The queue pair's number, 0 for none.
@@ -214,7 +214,7 @@ fn begin(
         qp.strict_seed.store(seed, Release);
     }
     let is_shared = asked.is_srq != 0;
-    let asked = Asked {
+    let asked = RequestedDepth {
         max_send_wr: asked.max_send_wr,
         max_recv_wr: if is_shared { 0 } else { asked.max_recv_wr },
         max_send_sge: asked.max_send_sge,

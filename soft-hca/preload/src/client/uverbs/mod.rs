@@ -207,7 +207,7 @@ impl UverbsFile {
             // Until what has changed is noted, no other thread's command may get the handle of what is
             // destroyed, nor destroy a queue whose payloads are being moved.
             let connection = self.connection();
-            self.settle_all();
+            self.drain_staged();
             let asked = daemon::ask(&connection, &request);
             let (mut answer, fds) = match asked {
                 Err(error) if daemon::is_gone(error) => {
@@ -216,7 +216,7 @@ impl UverbsFile {
                 }
                 asked => asked?,
             };
-            self.settle_all();
+            self.drain_staged();
             traced.unacknowledged = self.unacknowledged(command);
             let noted = self.note(fd, command, &mut answer, fds, channel.as_ref());
             if let (Err(_), Some(Created::Channel(id))) = (&noted, answer.created) {
@@ -306,7 +306,7 @@ impl UverbsFile {
     /// Brings all payloads that are staged for this file's queues to their places. A command may end
     /// what they are for: before it their regions are there still, and when it is done the memory is
     /// the program's again.
-    fn settle_all(&self) {
+    fn drain_staged(&self) {
         let own = self.own_cqs.read().unwrap_or_else(PoisonError::into_inner);
         self.process.actor().drain_all_staged(&own);
     }

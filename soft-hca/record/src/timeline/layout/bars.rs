@@ -1,4 +1,4 @@
-//! What takes time: work requests in their queues, waits, and the participants' lifelines.
+//! Bars, for what takes time: work requests in their queues, waits, and the participants' lifelines.
 
 use std::collections::HashMap;
 
@@ -107,7 +107,7 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             Some((above, is_stub)) if order[above] >= order[since] => (!is_stub).then_some(above),
             _ => Some(since),
         });
-        // What is folded may stand in another order.
+        // Folded entries may stand in another order.
         let is_later = |at: usize| order[at].is_some_and(|at| at >= begin);
         let since = since.filter(|since| !is_later(*since) && to.is_none_or(is_later));
         all.push(Span { from: at, to, since, kind, track });
@@ -134,11 +134,11 @@ fn looked(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
 pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &Spans) {
     lifelines(correlation, layout);
     for span in &spans.all {
-        let Some(from) = layout.places[span.from] else { continue };
+        let Some(from) = layout.positions[span.from] else { continue };
         let participant = correlation.participant[span.from];
         let x = x(layout, participant, lane(correlation, span.from, span.kind), span.track, spans);
         let severity = outcome(correlation, span);
-        let to = span.to.and_then(|to| layout.places[to]);
+        let to = span.to.and_then(|to| layout.positions[to]);
         let ends = to.is_some();
         let to = match (to, span.to) {
             (Some(to), _) => (to.block, to.y),
@@ -146,7 +146,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             (None, Some(_)) => (from.block, from.y + STUB),
             (None, None) => end(layout, participant, from.block),
         };
-        let crowded = span.track >= layout.frame.room.tracks;
+        let crowded = span.track >= layout.frame.dimensions.tracks;
         if crowded && span.kind != BarKind::Wait {
             let (from_y, entry) = (from.y, span.from);
             let bar = Bar {
@@ -162,7 +162,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             layout.blocks[from.block].bars.push(bar);
             continue;
         }
-        if let Some(since) = span.since.and_then(|since| layout.places[since]) {
+        if let Some(since) = span.since.and_then(|since| layout.positions[since]) {
             let before = ((since.block, since.y), (from.block, from.y));
             put(layout, span.from, BarKind::Before, severity, x, before, true);
         }
@@ -192,7 +192,7 @@ fn put(
 fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Spans) -> f64 {
     let column = &layout.frame.columns[participant];
     let middle = column.lane(lane);
-    let most = layout.frame.room.tracks;
+    let most = layout.frame.dimensions.tracks;
     let tracks = spans.tracks(participant, lane).clamp(1, most);
     let track = track.min(most - 1) as f64;
     match lane {
@@ -235,10 +235,10 @@ fn lifelines(correlation: &Correlation<'_>, layout: &mut Layout) {
                     What::ProcessEnded { .. } => ends,
                     _ => false,
                 };
-                is && correlation.participant[at] == participant && layout.places[at].is_some()
+                is && correlation.participant[at] == participant && layout.positions[at].is_some()
             })
         };
-        let place = |at: usize| layout.places[at].map(|place| (place.block, place.y));
+        let place = |at: usize| layout.positions[at].map(|place| (place.block, place.y));
         let from = find(false).and_then(place).unwrap_or((0, 0.0));
         let last = layout.blocks.len().saturating_sub(1);
         let bottom = layout.blocks.last().map_or(0.0, |block| block.height);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use soft_hca_verbs::cause::{Cause, Lost, Side};
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
-use super::picture::{Kind, Layout, Line, LineKind, Place};
+use super::picture::{Kind, Layout, Line, LineKind, Position};
 use crate::correlation::{Correlation, other_host};
 use crate::entry::{Direction, Packet, What};
 use crate::requests::Request;
@@ -21,15 +21,15 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         of_transfer(correlation, layout, transfer);
     }
     for flow in &correlation.flows {
-        if let (Some(from), Some(to)) = (layout.places[flow.from], layout.places[flow.to]) {
+        if let (Some(from), Some(to)) = (layout.positions[flow.from], layout.positions[flow.to]) {
             put(layout, [flow.from, flow.to], LineKind::Leads, (from, from.x), (to, to.x));
         }
     }
     for pair in &correlation.packets {
         let (What::Packet(packet), Some(from), Some(to)) = (
             &correlation.entries[pair.from].what,
-            layout.places[pair.from],
-            layout.places[pair.to],
+            layout.positions[pair.from],
+            layout.positions[pair.to],
         ) else {
             continue;
         };
@@ -49,7 +49,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         let host = other_host(entry).and_then(|host| {
             correlation.participants.iter().position(|p| !p.recorded && p.title == host)
         });
-        if let (Some(place), Some(host)) = (layout.places[at], host) {
+        if let (Some(place), Some(host)) = (layout.positions[at], host) {
             let there = layout.frame.columns[host].lane(Lane::Host);
             let (from, to) = match packet.direction {
                 Direction::Sent => (place.x, there),
@@ -58,7 +58,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
             line.failed = Severity::of(entry) != Severity::Well;
-        } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
+        } else if let (Some(place), Direction::Sent) = (layout.positions[at], packet.direction) {
             let peer =
                 receiver(correlation, packet).filter(|&peer| peer != correlation.participant[at]);
             let Some(peer) = peer else { continue };
@@ -83,8 +83,9 @@ fn receiver(correlation: &Correlation<'_>, packet: &Packet) -> Option<usize> {
 }
 
 /// Where the bar of a posted request is, or else its lane.
-fn bar(layout: &Layout, at: Option<usize>, place: Place, participant: usize, lane: Lane) -> f64 {
-    let blocks = [at.and_then(|at| layout.places[at]).map(|place| place.block), Some(place.block)];
+fn bar(layout: &Layout, at: Option<usize>, place: Position, participant: usize, lane: Lane) -> f64 {
+    let blocks =
+        [at.and_then(|at| layout.positions[at]).map(|place| place.block), Some(place.block)];
     let bars = blocks.into_iter().flatten().flat_map(|block| &layout.blocks[block].bars);
     let own = bars.filter(|bar| Some(bar.entry) == at).map(|bar| bar.x).next();
     own.unwrap_or_else(|| layout.frame.columns[participant].lane(lane))
@@ -92,7 +93,7 @@ fn bar(layout: &Layout, at: Option<usize>, place: Place, participant: usize, lan
 
 fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Request) {
     let Some(at) = transfer.executed else { return };
-    let Some(place) = layout.places[at] else { return };
+    let Some(place) = layout.positions[at] else { return };
     let What::Executed(executed) = &correlation.entries[at].what else { return };
     let participant = correlation.participant[at];
     let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
@@ -102,9 +103,9 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Re
     for arrival in &transfer.arrivals {
         // Over the link it is received before its sender knows.
         let received = arrival.completion.filter(|_| arrival.over_link);
-        let (first, place) = match received.and_then(|at| layout.places[at]) {
+        let (first, place) = match received.and_then(|at| layout.positions[at]) {
             Some(place) => {
-                let posted = transfer.posted.filter(|at| layout.places[*at].is_some());
+                let posted = transfer.posted.filter(|at| layout.positions[*at].is_some());
                 (posted.unwrap_or(at), place)
             }
             None => (at, place),
@@ -116,7 +117,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Re
         line.failed = failed;
         line.label = Some(label.clone());
         if let Some(done) = arrival.completion {
-            if let Some(to) = layout.places[done] {
+            if let Some(to) = layout.positions[done] {
                 put(layout, [first, done], LineKind::Completes, (place, there), (to, to.x));
             }
         }
@@ -146,7 +147,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Re
         }
     }
     if let Some(done) = transfer.completion {
-        if let Some(to) = layout.places[done] {
+        if let Some(to) = layout.positions[done] {
             let line = put(layout, [at, done], LineKind::Completes, (place, own), (to, to.x));
             line.failed = failed;
         }
@@ -158,13 +159,13 @@ fn put(
     layout: &mut Layout,
     entries: [usize; 2],
     kind: LineKind,
-    (from, from_x): (Place, f64),
-    (to, to_x): (Place, f64),
+    (from, from_x): (Position, f64),
+    (to, to_x): (Position, f64),
 ) -> &mut Line {
     let whole = ((from.block, from.y), (to.block, to.y));
     let pieces = layout.pieces(whole.0, whole.1);
     let down = whole.0 <= whole.1;
-    // What is folded takes no room before it is unfolded.
+    // Folded rows take no height before they are unfolded.
     let shown = |layout: &Layout, (block, top, bottom): (usize, f64, f64)| {
         if matches!(layout.blocks[block].kind, Kind::Shown) { bottom - top } else { 0.0 }
     };
@@ -177,7 +178,7 @@ fn put(
         .map(|(number, piece)| strips(layout, number, piece.0) + shown(layout, *piece));
     let height: f64 = heights.sum();
     let (upper, lower) = if down { (from_x, to_x) } else { (to_x, from_x) };
-    // What is straight above would be hidden behind its lane.
+    // A straight arrow would be hidden behind its lane.
     let mirrored = layout.frame.columns.len() == 2 && from_x > layout.frame.width / 2.0;
     let round = match kind {
         LineKind::Leads if (from_x - to_x).abs() < 1.0 => {

@@ -169,7 +169,7 @@ pub(super) fn place(
         let lines = texts.iter().map(|text| text.more.len() + text.reason.len()).max().unwrap_or(0);
         let extra = if lines == 0 { 0.0 } else { lines as f64 * LINE + 3.0 };
         let told = if texts.is_empty() { 0.0 } else { (lines + 1) as f64 * LINE + 4.0 };
-        let (height, middle) = match frame.room.is_stacked {
+        let (height, middle) = match frame.dimensions.is_stacked {
             true => (told + MARKS, told + MIDDLE_OF_MARKS),
             false => (ROW + extra, MIDDLE),
         };

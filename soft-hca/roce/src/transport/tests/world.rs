@@ -27,7 +27,7 @@ pub(super) const FORBIDDEN_KEY: u32 = 0xf0bd;
 /// The first key that a send may make invalid.
 pub(super) const FIRST_WINDOW: u32 = 0x100;
 
-/// What a program does: a work request and its bytes.
+/// A program's work request and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub request: WorkRequest,
@@ -440,7 +440,7 @@ impl World {
         for end in &mut self.ends {
             end.receiver.now_ns = now;
         }
-        // What comes a little later may be found together with what comes now.
+        // Packets that come a little later may be found together with these.
         let until = now + self.random.below(4_000);
         let arrived: Vec<_> = std::iter::from_fn(|| self.network.arrive(until)).collect();
         let packets: Vec<_> =
@@ -484,7 +484,7 @@ impl World {
         assert!(is_busy || !end.requester().has_finished_requests());
         assert!(end.requester().kept() <= WINDOW as usize, "requests grow");
         assert!(end.responder().kept() <= 24, "answers grow: {}", end.responder().kept());
-        // What is busy may be free sooner than the queue pair asks for it.
+        // A busy target may be free sooner than the queue pair asks for it.
         if is_busy || has_more {
             end.wake_ns = Some(now_ns + 1_000);
         }

@@ -125,7 +125,7 @@ impl Races {
         run.peer(qp).into_iter().for_each(|peer| self.in_flight.is_delivered(peer, t));
     }
 
-    /// What an extended queue has got before its first poll counts as polled.
+    /// Completions that an extended queue has got before its first poll count as polled.
     fn polls(&mut self, run: &Run, polled: &Polled, t: u64) {
         if polled.extended && self.extended.insert(polled.cq) {
             run.cqs.get(&polled.cq).into_iter().for_each(|cq| self.is_known(run, cq, t));

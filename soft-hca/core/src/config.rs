@@ -55,7 +55,7 @@ pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 /// `0`: programs' polls and posts of receives stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
-/// `0`: programs do not run their share of the port to other hosts; see [`runs_port`].
+/// `0`: programs do not run their lease of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
 /// Folders of libraries, separated by colons: libibverbs and its rxe provider of other releases of rdma-core, for

@@ -72,9 +72,9 @@ refusals! {
     RecordedAlready = "the fabric is being recorded already";
     RecordSize = "a record cannot have so few or so many bytes";
     SysfsTree = "a tree of sysfs cannot be changed";
-    ShareOfStranger = "only a process that has opened a device has a share";
-    NoShare = "it has no share";
-    NoShareLeft = "there is no share left";
+    PortLeaseOfStranger = "only a process that has opened a device has a port lease";
+    NoPortLease = "it has no port lease";
+    NoPortLeaseLeft = "there is no port lease left";
     NoSystemRoute = "the system has no route to the address";
     Fault = "a fault that was asked for";
 

@@ -16,11 +16,11 @@ use crate::arena::lock::{Lock, LockApart};
 use crate::arena::operations::Operations;
 use crate::arena::places::Places;
 use crate::arena::port_counters::Counters;
+use crate::arena::port_lease::{PORT_LEASES, PortLease};
 use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
 use crate::arena::ring_place::RingLocation;
 use crate::arena::scope::Scope;
-use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0e");
@@ -370,8 +370,8 @@ pub struct Arena {
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
-    /// Shares of the port to other hosts.
-    pub shares: [Share; SHARES],
+    /// Leases of the port to other hosts.
+    pub leases: [PortLease; PORT_LEASES],
     /// Packets that the port to other hosts has sent, received and dropped.
     pub port_counters: Counters,
     /// A bit for each queue pair at whose send queue the link is to look, by index.
@@ -522,9 +522,9 @@ impl Arena {
         for slot in &self.bounce_slots {
             slot.lock.release_of(dead);
         }
-        for share in &self.shares {
-            share.lock.release_of(dead);
-            share.in_hand.release_of(dead);
+        for lease in &self.leases {
+            lease.lock.release_of(dead);
+            lease.in_hand.release_of(dead);
         }
         for proc in &self.procs {
             proc.atomics.release_of(dead);

@@ -31,8 +31,8 @@ pub trait Env {
     /// Has the link to other hosts look at a queue pair's send queue.
     fn link_doorbell(&self, _qpn: u32) {}
 
-    /// Has the link's thread look at a queue pair whose share this process has begun to run, or of another
-    /// process's share for which it has taken packets.
+    /// Has the link's thread look at a queue pair whose lease this process has begun to run, or of another
+    /// process's lease for which it has taken packets.
     fn link_looks(&self, _qpn: u32) {}
 
     /// Sends a datagram to another host; false if it is to be tried again. Locks may be held. Only

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`queue_pair`] | a connected queue pair: its transport, the engine and the port together |
 //! | `snapshot` | its state in the arena, for the next one who goes on with it |
-//! | [`run`] | a process that runs its share of the port |
+//! | [`run`] | a process that runs its lease of the port |
 //! | [`packets`] | packets out and in, checked |
 //! | [`outbox`] | packets that go out together |
 //! | [`path`] | where a packet goes, and what its IP header says |

@@ -1,12 +1,12 @@
 //! The snapshot of a queue pair with a peer on another host: its state between two steps, in the arena, so that the daemon
-//! and its process can run its share of the port by turns.
+//! and its process can run its lease of the port by turns.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use serde::{Deserialize, Serialize};
 use soft_hca_roce::transport::queue_pair;
 
-use crate::arena::{Arena, Mapping, Qp, qp_index, share_of};
+use crate::arena::{Arena, Mapping, Qp, lease_of, qp_index};
 use crate::engine::remote::Arriving;
 use crate::ring::Slot;
 use crate::uapi::verbs::Qpn;
@@ -46,15 +46,15 @@ fn slots<'a>(arena: &'a Mapping, qp: &Qp, bytes: usize) -> Option<impl Iterator<
 }
 
 impl QueuePair {
-    /// The share to which a queue pair belongs, if that is a process's: then the arena has room for its
+    /// The lease to which a queue pair belongs, if that is a process's: then the arena has room for its
     /// snapshot.
-    pub fn share(arena: &Arena, qpn: Qpn) -> Option<usize> {
+    pub fn lease(arena: &Arena, qpn: Qpn) -> Option<usize> {
         let has_room = arena.qp(qpn.get())?.snapshot.offset.load(Acquire) != 0;
         let index = qp_index(qpn.get(), arena.qpn_base.load(Relaxed))?;
-        has_room.then(|| share_of(index))
+        has_room.then(|| lease_of(index))
     }
 
-    /// Saves its state in the arena. The caller has its share's lock.
+    /// Saves its state in the arena. The caller has its lease's lock.
     pub fn save_snapshot(&mut self, arena: &Mapping, Scratch(buffer): &mut Scratch) {
         let Some(qp) = arena.qp(self.qpn.get()) else { return };
         let beside = Beside { path: self.path, arriving: std::mem::take(&mut self.arriving) };
@@ -72,7 +72,7 @@ impl QueuePair {
     }
 
     /// Takes the snapshot that another one has left in the arena, if that is newer. False if there is none any
-    /// more. The caller has its share's lock.
+    /// more. The caller has its lease's lock.
     pub fn refresh(&mut self, arena: &Mapping) -> bool {
         let Some(qp) = arena.qp(self.qpn.get()) else { return false };
         if qp.snapshot_version.load(Acquire) == self.version {
@@ -87,7 +87,7 @@ impl QueuePair {
         }
     }
 
-    /// The queue pair whose snapshot is in the arena, if there is one. The caller has its share's
+    /// The queue pair whose snapshot is in the arena, if there is one. The caller has its lease's
     /// lock.
     pub fn from_snapshot(arena: &Mapping, qpn: Qpn) -> Option<Self> {
         let qp = arena.qp(qpn.get())?;
@@ -159,7 +159,7 @@ pub(super) mod tests {
     #[test]
     fn another_one_goes_on_with_the_snapshot() {
         let (arena, mut scratch) = (arena(), Scratch::default());
-        assert_eq!(QueuePair::share(&arena, QPN), Some(0));
+        assert_eq!(QueuePair::lease(&arena, QPN), Some(0));
         assert!(QueuePair::from_snapshot(&arena, QPN).is_none());
         let mut first = queue_pair(&arena);
         first.save_snapshot(&arena, &mut scratch);

@@ -108,11 +108,11 @@ pub enum Request {
     /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
     /// ports and devices since then is to be in it.
     Sysfs,
-    /// This process wants a share of the port to other hosts. Answered with [`Created::Share`]; `ENOENT` if
+    /// This process wants a lease of the port to other hosts. Answered with [`Created::PortLease`]; `ENOENT` if
     /// there is none.
-    Share,
-    /// It has a queue pair with a peer on another host in its share. Answered with the GIDs of the port's
-    /// addresses, and a socket for each; `ENOENT` if it has no share.
+    PortLease,
+    /// It has a queue pair with a peer on another host in its lease. Answered with the GIDs of the port's
+    /// addresses, and a socket for each; `ENOENT` if it has no lease.
     Sockets,
 }
 
@@ -157,8 +157,8 @@ pub enum Created {
     },
     /// A recording, by its number.
     Recording(u32),
-    /// A share of the port to other hosts, by its number.
-    Share(u32),
+    /// A lease of the port to other hosts, by its number.
+    PortLease(u32),
 }
 
 /// The daemon's answer to a request that it has executed.
@@ -239,7 +239,7 @@ mod tests {
             Request::Port { device: 1, port: 2, is_up: true, after_ns: 5 },
             Request::Device { device: 1, is_there: false, after_ns: 5 },
             Request::Sysfs,
-            Request::Share,
+            Request::PortLease,
             Request::Sockets,
             Request::List,
             Request::Why { is_asked: true },
@@ -318,7 +318,7 @@ mod tests {
             Some(Created::Cq { handle: 1, index: 2, generation: 3 }),
             Some(Created::Qp { handle: 1, qpn: Qpn::new(2) }),
             Some(Created::Recording(7)),
-            Some(Created::Share(3)),
+            Some(Created::PortLease(3)),
         ];
         let answers = created.map(|created| Ok(Answer { created, bytes: vec![9; 336] }));
         for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {

@@ -2,14 +2,14 @@
 
 mod counters;
 mod entries;
+mod lease_table;
 mod notices;
 mod numbers;
 mod places;
+mod port_leases;
 mod remote;
 mod removal;
 mod rings;
-mod share_table;
-mod shares;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,9 +33,9 @@ use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 use crate::process::Processes;
 use crate::table::Table;
 
+use lease_table::PortLeases;
 use numbers::{FULL, Generations, Keys, Pds, QpNumbers};
 use places::Rings;
-use share_table::Shares;
 
 pub(crate) use places::RingOf;
 pub(crate) use removal::REMOVED;
@@ -72,7 +72,7 @@ pub(crate) struct Fabric {
     keys: Keys,
     /// The source of random numbers for keys, so that nobody guesses them.
     random: fn() -> u64,
-    shares: Shares,
+    leases: PortLeases,
     pds: Pds,
     generations: Generations,
 }
@@ -130,7 +130,7 @@ impl Fabric {
             qp_numbers,
             keys,
             random,
-            shares: Shares::default(),
+            leases: PortLeases::default(),
             pds: Pds::default(),
             generations: Generations::default(),
         };
@@ -225,7 +225,7 @@ impl Fabric {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
             self.registry.forget(index);
-            self.shares.take_back(&self.arena, index);
+            self.leases.take_back(&self.arena, index);
         }
     }
 

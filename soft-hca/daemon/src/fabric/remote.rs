@@ -50,7 +50,7 @@ impl Fabric {
                 ..link::Path::new(ip::address(&sgid), ip::address(&dest.dgid))
             };
             if to == state::RTR {
-                self.use_share(index);
+                self.use_lease(index);
             }
             self.roce.set_state(Qpn::new(object.qpn), to, path);
         }

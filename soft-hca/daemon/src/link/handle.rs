@@ -32,7 +32,7 @@ pub(crate) struct ReceivedMad {
     pub mad: [u8; MAD_BYTES],
 }
 
-/// A socket of a share, for the process that has it.
+/// A socket of a lease, for the process that has it.
 #[derive(Debug)]
 pub(crate) struct LeasedSocket {
     /// Its address.
@@ -62,8 +62,8 @@ pub(super) struct Shared {
     /// Whether it leads to the own addresses, too.
     pub is_always: bool,
     pub groups: Groups,
-    /// Of each share of the port but the first, a socket for each address; none if there are no shares.
-    pub shares: Vec<Vec<Socket>>,
+    /// Of each lease of the port but the first, a socket for each address; none if there are no leases.
+    pub leases: Vec<Vec<Socket>>,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
     /// To the main loop.
@@ -96,7 +96,7 @@ impl Shared {
         (addresses, interface): (Vec<IpAddr>, Option<u32>),
         is_always: bool,
         faults: Option<Arc<FaultCounters>>,
-        (groups, shares): (Groups, Vec<Vec<Socket>>),
+        (groups, leases): (Groups, Vec<Vec<Socket>>),
         arena: Arc<Mapping>,
     ) -> std::io::Result<Self> {
         Ok(Self {
@@ -104,7 +104,7 @@ impl Shared {
             interface,
             is_always,
             groups,
-            shares,
+            leases,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
@@ -152,14 +152,14 @@ impl Handle {
         }
     }
 
-    /// Whether processes may have shares of the port.
-    pub(crate) fn has_shares(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| !shared.shares.is_empty())
+    /// Whether processes may have leases of the port.
+    pub(crate) fn has_leases(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| !shared.leases.is_empty())
     }
 
-    /// The sockets of a share that is a process's, each with its address as a GID.
-    pub(crate) fn share(&self, number: usize) -> Option<Vec<LeasedSocket>> {
-        let sockets = self.0.as_ref()?.shares.get(number.checked_sub(1)?)?.iter();
+    /// The sockets of a lease that is a process's, each with its address as a GID.
+    pub(crate) fn lease(&self, number: usize) -> Option<Vec<LeasedSocket>> {
+        let sockets = self.0.as_ref()?.leases.get(number.checked_sub(1)?)?.iter();
         let lent = sockets.map(|socket| {
             let fd = socket.as_fd().try_clone_to_owned().ok()?;
             Some(LeasedSocket { gid: ip::gid(socket.address), fd })
@@ -248,7 +248,7 @@ impl Handle {
         let always = if shared.is_always { "always, " } else { "" };
         let counters = &shared.arena.port_counters;
         // Programs do not run it.
-        let alone = if shared.shares.is_empty() { ", one socket" } else { "" };
+        let alone = if shared.leases.is_empty() { ", one socket" } else { "" };
         let link = format!("roce {always}{}: {counters}{alone}", addresses.join(", "));
         let faults = shared.faults.as_ref().map(|faults| faults.describe());
         std::iter::once(link).chain(faults).collect()

@@ -113,7 +113,7 @@ impl Daemon {
                 self.adopt_counters();
                 Ok(Handled::Answered(Answered::default()))
             }
-            Request::Share => self.share(token).map(Handled::Answered),
+            Request::PortLease => self.lease(token).map(Handled::Answered),
             Request::Sockets => self.sockets(token).map(Handled::Answered),
             Request::List => text(&listing::text(&self.fabric, &self.files, &self.cm)),
             Request::Why { is_asked } => {
@@ -122,25 +122,25 @@ impl Daemon {
         }
     }
 
-    /// Lends a program a share of the port to other hosts.
-    fn share(&mut self, token: u32) -> Result<Answered> {
+    /// Lends a program a lease of the port to other hosts.
+    fn lease(&mut self, token: u32) -> Result<Answered> {
         let Some(File::Uverbs { file, .. }) = self.files.get(token) else {
-            return Err(Errno::ENOENT.because(Refusal::ShareOfStranger));
+            return Err(Errno::ENOENT.because(Refusal::PortLeaseOfStranger));
         };
-        let share = self.fabric.lend_share(file.proc);
-        let share = share.ok_or(Errno::ENOENT.because(Refusal::NoShareLeft))?;
-        Ok(Ok(Created::Share(share as u32).into()).into())
+        let lease = self.fabric.lend_port(file.proc);
+        let lease = lease.ok_or(Errno::ENOENT.because(Refusal::NoPortLeaseLeft))?;
+        Ok(Ok(Created::PortLease(lease as u32).into()).into())
     }
 
-    /// Lends it the sockets of its share.
+    /// Lends it the sockets of its lease.
     fn sockets(&mut self, token: u32) -> Result<Answered> {
         let proc = match self.files.get(token) {
             Some(File::Uverbs { file, .. }) => Some(file.proc),
             _ => None,
         };
-        let share = proc.and_then(|proc| self.fabric.share_of(proc));
-        let sockets = share.and_then(|share| self.fabric.roce.share(share));
-        let sockets = sockets.ok_or(Errno::ENOENT.because(Refusal::NoShare))?;
+        let lease = proc.and_then(|proc| self.fabric.lease_of(proc));
+        let sockets = lease.and_then(|lease| self.fabric.roce.lease(lease));
+        let sockets = sockets.ok_or(Errno::ENOENT.because(Refusal::NoPortLease))?;
         let parts = sockets.into_iter().map(|LeasedSocket { gid, fd }| (gid, fd));
         let (gids, fds): (Vec<[u8; 16]>, Vec<OwnedFd>) = parts.unzip();
         Ok(Answered { fds, ..Ok(gids.as_flattened().to_vec().into()).into() })

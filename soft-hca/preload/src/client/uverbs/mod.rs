@@ -32,7 +32,7 @@ use crate::client::files::{on_demand, tokens};
 use crate::client::notes::note;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, hook, memory, process, sanitizer, share, strict};
+use crate::client::{acknowledged, daemon, hook, memory, port_lease, process, sanitizer, strict};
 use changes::read;
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
@@ -149,7 +149,7 @@ impl UverbsFile {
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
-        share::give_back();
+        port_lease::give_back();
         self.process.actor().arm(cq.index(), request.solicited_only != 0);
         strict::owe(&self.process.arena, cq.index());
         Ok(())
@@ -202,7 +202,7 @@ impl UverbsFile {
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
         let queue = self.queue_to_destroy(command);
-        share::finish();
+        port_lease::finish();
         let (answer, _unused) = {
             // Until what has changed is noted, no other thread's command may get the handle of what is
             // destroyed, nor destroy a queue whose payloads are being moved.
@@ -225,7 +225,7 @@ impl UverbsFile {
             }
             let unused = noted?;
             if command.number == command::MODIFY_QP {
-                share::borrow_sockets(&connection);
+                port_lease::borrow_sockets(&connection);
             }
             (answer, unused)
         };
@@ -284,7 +284,7 @@ impl UverbsFile {
         }
         // A command that is answered takes the lock of the queues behind that of the connection.
         if self.device == 0 && config::runs_port() {
-            share::ask(self.process, &self.connection());
+            port_lease::ask(self.process, &self.connection());
         }
         let cqs = self.handles.cqs();
         let hook = |handle: u32| {

@@ -20,8 +20,8 @@ pub mod run;
 mod snapshot;
 pub mod socket;
 
-pub use packets::{Arrived, NoTap, Port, Tap};
+pub use packets::{Arrived, LinkPort, NoTap, Tap};
 pub use path::Path;
-pub use queue_pair::QueuePair;
+pub use queue_pair::LinkQueuePair;
 pub use run::Running;
 pub use snapshot::{SLOT_BYTES, SLOTS, Scratch};

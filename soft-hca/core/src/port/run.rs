@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::Qpn;
 
-use super::packets::{Arrived, NoTap, Port, RUN, goes_with, trace_arrived};
-use super::queue_pair::QueuePair;
+use super::packets::{Arrived, LinkPort, NoTap, RUN, goes_with, trace_arrived};
+use super::queue_pair::LinkQueuePair;
 use super::snapshot::Scratch;
 use super::socket::{Inbox, Socket};
 use crate::arena::port_counters::DropReason;
@@ -32,10 +32,10 @@ const BUSY_NS: u64 = 100_000;
 pub struct Running {
     arena: Arc<Mapping>,
     lease: usize,
-    port: Port<NoTap>,
+    port: LinkPort<NoTap>,
     /// Which of the port's sockets queue pairs of this process use.
     in_use: u64,
-    qps: HashMap<Qpn, QueuePair>,
+    qps: HashMap<Qpn, LinkQueuePair>,
     /// Those that are to be served.
     dirty: Vec<Qpn>,
     deadlines: Deadlines<Qpn>,
@@ -48,7 +48,7 @@ pub struct Running {
 impl Running {
     /// A lease with these sockets, one for each address, which the daemon runs so far.
     pub fn new(arena: Arc<Mapping>, lease: usize, sockets: Vec<Socket>) -> Self {
-        let port = Port::new(sockets, Arc::clone(&arena), NoTap);
+        let port = LinkPort::new(sockets, Arc::clone(&arena), NoTap);
         Self {
             arena,
             lease,
@@ -207,13 +207,13 @@ impl Running {
     }
 
     /// Does something with queue pairs of this lease that nobody else has meanwhile. False if somebody has them.
-    fn with(&mut self, qpns: &[Qpn], mut work: impl FnMut(&mut Self, &mut QueuePair)) -> bool {
+    fn with(&mut self, qpns: &[Qpn], mut work: impl FnMut(&mut Self, &mut LinkQueuePair)) -> bool {
         let arena = Arc::clone(&self.arena);
         let Some(_guard) = arena.leases[self.lease].lock_patiently(self.me()) else { return false };
         for qpn in qpns {
             let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
-                None => QueuePair::from_snapshot(&arena, *qpn),
+                None => LinkQueuePair::from_snapshot(&arena, *qpn),
             };
             let Some(mut queue_pair) = known else { continue };
             work(self, &mut queue_pair);
@@ -282,10 +282,10 @@ impl Running {
         let Some(first) = run.first() else { return };
         let qpn = first.packet.headers.dest_qpn;
         let packets: ArrayVec<_, RUN> = run.iter().map(|arrived| arrived.packet).collect();
-        let mut refused = Some(DropReason::QueuePair);
+        let mut refused = Some(DropReason::LinkQueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
-        let receive = |lease: &mut Self, queue_pair: &mut QueuePair| {
+        let receive = |lease: &mut Self, queue_pair: &mut LinkQueuePair| {
             ends = Some((queue_pair.path.own, queue_pair.path.peer));
             if !queue_pair.has(first.packet.headers.service) {
                 return;
@@ -296,7 +296,7 @@ impl Running {
                 queue_pair.receive(*actor, now, &packets, &lease.port);
             }
         };
-        let is_own = QueuePair::lease(&self.arena, qpn) == Some(self.lease);
+        let is_own = LinkQueuePair::lease(&self.arena, qpn) == Some(self.lease);
         if is_own {
             self.with(&[qpn], receive);
         } else {
@@ -316,11 +316,11 @@ impl Running {
     /// Does something with a queue pair of another lease. Its packets come to this one's socket where the
     /// system has made one message of packets that came in a row (GRO), or has got them so: it looks at the
     /// first one's queue pair only.
-    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut Self, &mut QueuePair)) {
+    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut Self, &mut LinkQueuePair)) {
         let arena = Arc::clone(&self.arena);
-        let Some(lease) = QueuePair::lease(&arena, qpn) else { return };
+        let Some(lease) = LinkQueuePair::lease(&arena, qpn) else { return };
         let Some(_guard) = arena.leases[lease].lock_patiently(self.me()) else { return };
-        if let Some(mut queue_pair) = QueuePair::from_snapshot(&arena, qpn) {
+        if let Some(mut queue_pair) = LinkQueuePair::from_snapshot(&arena, qpn) {
             work(self, &mut queue_pair);
             queue_pair.save_snapshot(&arena, &mut self.scratch);
         }
@@ -383,7 +383,7 @@ mod tests {
             field.store(value, Release);
         }
         let number = Qpn::new(number);
-        QueuePair::new(qp, number, path).unwrap().save_snapshot(arena, &mut Scratch::default());
+        LinkQueuePair::new(qp, number, path).unwrap().save_snapshot(arena, &mut Scratch::default());
         number
     }
 
@@ -430,7 +430,7 @@ mod tests {
         let before = version();
         let somebodys = arena.leases[OTHER].lock.lock(SOMEBODY, || {});
         send(of_other, path);
-        poll_until(&|| arena.port_counters.dropped(DropReason::QueuePair) == 1);
+        poll_until(&|| arena.port_counters.dropped(DropReason::LinkQueuePair) == 1);
         assert_eq!(version(), before);
         drop(somebodys);
         send(of_other, path);
@@ -524,7 +524,7 @@ mod tests {
         let served = qp.snapshot_version.load(Acquire);
         running.poll(&actor);
         assert_eq!(qp.snapshot_version.load(Acquire), served);
-        let mut other = QueuePair::from_snapshot(&arena, number).unwrap();
+        let mut other = LinkQueuePair::from_snapshot(&arena, number).unwrap();
         other.begin_to_send(qp);
         other.save_snapshot(&arena, &mut Scratch::default());
         lease.has_changed.store(1, Release);

@@ -12,7 +12,7 @@ use crate::ring::Slot;
 use crate::uapi::verbs::Qpn;
 
 use super::path::Path;
-use super::queue_pair::QueuePair;
+use super::queue_pair::LinkQueuePair;
 
 /// Bytes of each slot of the ring that holds it.
 pub const SLOT_BYTES: usize = 4096;
@@ -45,7 +45,7 @@ fn slots<'a>(arena: &'a Mapping, qp: &Qp, bytes: usize) -> Option<impl Iterator<
     fits.then(|| (0..bytes.div_ceil(SLOT_BYTES)).map(move |index| ring.slot(index as u32)))
 }
 
-impl QueuePair {
+impl LinkQueuePair {
     /// The lease to which a queue pair belongs, if that is a process's: then the arena has room for its
     /// snapshot.
     pub fn lease(arena: &Arena, qpn: Qpn) -> Option<usize> {
@@ -148,10 +148,10 @@ pub(super) mod tests {
         arena
     }
 
-    fn queue_pair(arena: &Mapping) -> QueuePair {
+    fn queue_pair(arena: &Mapping) -> LinkQueuePair {
         let [own, peer] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
         let path = Path { traffic_class: 7, hop_limit: Some(9), ..Path::new(own, peer) };
-        let mut queue_pair = QueuePair::new(&arena.qps[0], QPN, path).unwrap();
+        let mut queue_pair = LinkQueuePair::new(&arena.qps[0], QPN, path).unwrap();
         queue_pair.begin_to_send(&arena.qps[0]);
         queue_pair
     }
@@ -159,19 +159,19 @@ pub(super) mod tests {
     #[test]
     fn another_one_goes_on_with_the_snapshot() {
         let (arena, mut scratch) = (arena(), Scratch::default());
-        assert_eq!(QueuePair::lease(&arena, QPN), Some(0));
-        assert!(QueuePair::from_snapshot(&arena, QPN).is_none());
+        assert_eq!(LinkQueuePair::lease(&arena, QPN), Some(0));
+        assert!(LinkQueuePair::from_snapshot(&arena, QPN).is_none());
         let mut first = queue_pair(&arena);
         first.save_snapshot(&arena, &mut scratch);
-        let mut second = QueuePair::from_snapshot(&arena, QPN).unwrap();
+        let mut second = LinkQueuePair::from_snapshot(&arena, QPN).unwrap();
         assert_eq!(format!("{first:?}"), format!("{second:?}"));
         assert_eq!((second.path, second.number()), (first.path, QPN));
         second.path.traffic_class = 8;
         second.save_snapshot(&arena, &mut scratch);
         assert!(first.refresh(&arena));
         assert_eq!((first.path, first.version), (second.path, second.version));
-        QueuePair::forget(&arena.qps[0]);
-        assert!(!first.refresh(&arena) && QueuePair::from_snapshot(&arena, QPN).is_none());
+        LinkQueuePair::forget(&arena.qps[0]);
+        assert!(!first.refresh(&arena) && LinkQueuePair::from_snapshot(&arena, QPN).is_none());
     }
 
     proptest! {
@@ -190,7 +190,7 @@ pub(super) mod tests {
             whole[at..at + bytes.len()].copy_from_slice(&bytes);
             slot.write_bytes(&whole);
             arena.qps[0].snapshot_bytes.store(length, Release);
-            if let Some(mut found) = QueuePair::from_snapshot(&arena, QPN) {
+            if let Some(mut found) = LinkQueuePair::from_snapshot(&arena, QPN) {
                 found.save_snapshot(&arena, &mut scratch);
             }
         }

@@ -55,12 +55,12 @@ pub struct Device {
     /// The protocol of its first port: `ib` or `roce`.
     pub protocol: &'static str,
     /// Its ports, the last number at the end.
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortAttributes>,
 }
 
 /// Attributes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct PortAttributes {
     /// Its number, from 1.
     pub number: u32,
     /// `port_cap_flags`
@@ -230,7 +230,7 @@ fn found(request: &Request<'_>, devices: Option<&[Device]>, port: u32) -> Result
         command::PORT_GET => {
             let device = device.ok_or(Errno::EINVAL)?;
             let number = request.number(attribute::PORT_INDEX);
-            let is_wanted = |of: &&Port| number.is_none_or(|number| of.number == number);
+            let is_wanted = |of: &&PortAttributes| number.is_none_or(|number| of.number == number);
             let ports = device.ports.iter().filter(is_wanted);
             let messages: Vec<Message> =
                 ports.map(|of| about_port(request, device, of, port)).collect();
@@ -274,7 +274,7 @@ fn about_device(request: &Request<'_>, device: &Device, port: u32) -> Message {
     message
 }
 
-fn about_port(request: &Request<'_>, device: &Device, of: &Port, port: u32) -> Message {
+fn about_port(request: &Request<'_>, device: &Device, of: &PortAttributes, port: u32) -> Message {
     let mut message = about(request, device, of.number, port);
     message.attribute(attribute::CAP_FLAGS, &of.cap_flags.to_ne_bytes());
     if let Some(Subnet { prefix, lid, sm_lid, lmc }) = of.subnet {
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     fn devices() -> [Device; 1] {
-        let port = Port {
+        let port = PortAttributes {
             number: 1,
             cap_flags: 3,
             subnet: None,
@@ -421,7 +421,7 @@ mod tests {
         let [mut one] = devices();
         let two = Device { index: 3, name: "rxe3".into(), ..one.clone() };
         one.protocol = "ib";
-        one.ports.push(Port { number: 2, netdev: String::new(), ..one.ports[0].clone() });
+        one.ports.push(PortAttributes { number: 2, netdev: String::new(), ..one.ports[0].clone() });
         let devices = [one, two];
         let ask = |command, flags, attributes: &[_]| {
             answer(&request(command, flags, attributes), Some(&devices), 1)

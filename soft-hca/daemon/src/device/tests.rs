@@ -486,7 +486,9 @@ fn sysfs_and_netlink_say_the_same() {
     assert_eq!((two.index, two.name.as_str(), two.node_guid), (0, "two0", GUID));
     assert_eq!((rxe.index, rxe.name.as_str(), rxe.node_guid), (1, "rxe0", 5));
     assert_eq!((two.ports.len(), rxe.ports.len()), (2, 1));
-    let of = |port: &nldev::Port| (port.number, port.cap_flags, port.state, port.netdev.clone());
+    let of = |port: &nldev::PortAttributes| {
+        (port.number, port.cap_flags, port.state, port.netdev.clone())
+    };
     assert_eq!(of(&two.ports[0]), (1, 0x10000, 4, "lan7".into()));
     assert_eq!(of(&two.ports[1]), (2, 0x0251_0868, 2, String::new()));
     let subnet = nldev::Subnet { prefix: 0xfe80 << 48, lid: 0x11, sm_lid: 3, lmc: 1 };

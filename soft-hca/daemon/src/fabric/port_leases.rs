@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use soft_hca_core::arena::port_lease::runner;
 use soft_hca_core::arena::{PORT_LEASE_QPS, PORT_LEASES};
 use soft_hca_core::errno::{Errno, Refusal, Result};
-use soft_hca_core::port::{NoTap, Port, QueuePair, SLOT_BYTES, SLOTS};
+use soft_hca_core::port::{LinkPort, LinkQueuePair, NoTap, SLOT_BYTES, SLOTS};
 use soft_hca_core::uapi::verbs::{Qpn, qp_type};
 
 use super::lease_table::indices;
@@ -54,16 +54,17 @@ impl Fabric {
     /// has died before. `ERESTART` as [`Fabric::lock`].
     pub(super) fn answer(&self, index: usize) -> Result<()> {
         let qpn = Qpn::new(self.arena.qps[index].live.load(Acquire));
-        let Some(lease) = QueuePair::lease(&self.arena, qpn) else { return Ok(()) };
+        let Some(lease) = LinkQueuePair::lease(&self.arena, qpn) else { return Ok(()) };
         let _guard = self.lock(&self.arena.leases[lease].lock)?;
-        let saved = QueuePair::from_snapshot(&self.arena, qpn).filter(QueuePair::can_answer);
+        let saved =
+            LinkQueuePair::from_snapshot(&self.arena, qpn).filter(LinkQueuePair::can_answer);
         if let Some((mut queue_pair, sockets)) = saved.zip(self.roce.lease(lease)) {
             let sockets = sockets.into_iter().filter_map(LeasedSocket::bound);
-            let port = Port::new(sockets.collect(), Arc::clone(&self.arena), NoTap);
+            let port = LinkPort::new(sockets.collect(), Arc::clone(&self.arena), NoTap);
             queue_pair.answer(self.actor(), &port);
             port.flush();
         }
-        QueuePair::forget(&self.arena.qps[index]);
+        LinkQueuePair::forget(&self.arena.qps[index]);
         Ok(())
     }
 

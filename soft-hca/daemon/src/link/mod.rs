@@ -71,7 +71,7 @@ mod watch;
 use soft_hca_core::arena::{Mapping, PORT_LEASES};
 use soft_hca_core::config::LinkOptions;
 use soft_hca_core::engine::LocalCopier;
-use soft_hca_core::port::Port;
+use soft_hca_core::port::LinkPort;
 use soft_hca_core::port::socket::Socket;
 use soft_hca_core::rpc::MAX_FDS;
 use std::io;
@@ -181,7 +181,7 @@ pub(crate) fn start(
     let shared =
         handle::Shared::new((addresses, interface), wanted.is_always, counters, around, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
-    let port = Port::new(sockets, Arc::clone(&shared.arena), tap);
+    let port = LinkPort::new(sockets, Arc::clone(&shared.arena), tap);
     let thread = Thread::start(Arc::clone(&shared), env, copier, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
 }

@@ -16,8 +16,8 @@ use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, Rem
 use soft_hca_core::port::packets::Tap as _;
 use soft_hca_core::port::packets::{Arrived, RUN, goes_with, trace_arrived};
 use soft_hca_core::port::socket::{Inbox, Socket};
+use soft_hca_core::port::{LinkPort, LinkQueuePair};
 use soft_hca_core::port::{Path, Scratch};
-use soft_hca_core::port::{Port, QueuePair};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::wire::bth::{MULTICAST_QPN, Qpn};
@@ -65,7 +65,7 @@ impl Thread {
         shared: Arc<Shared>,
         daemon: Arc<DaemonEnv>,
         copier: LocalCopier,
-        port: Port<Tap>,
+        port: LinkPort<Tap>,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         poller.add(&shared.orders.doorbell, Ready::Doorbell)?;
@@ -129,7 +129,7 @@ struct Link {
     /// Port leases of which it has packets in hand.
     in_hand: Vec<usize>,
     /// Connected queue pairs with a peer on another host, by number.
-    qps: HashMap<Qpn, QueuePair>,
+    qps: HashMap<Qpn, LinkQueuePair>,
     /// Those that are to be served.
     dirty: BTreeSet<Qpn>,
     /// When queue pairs are to be served at the latest, or earlier.
@@ -277,7 +277,7 @@ impl Link {
             (state::RTR, Some(qp)) => {
                 // One that is there already was only not kept: it may have come to RTS since.
                 if let Entry::Vacant(entry) = self.qps.entry(qpn) {
-                    let Some(new) = QueuePair::new(qp, qpn, path) else { return };
+                    let Some(new) = LinkQueuePair::new(qp, qpn, path) else { return };
                     entry.insert(new);
                 }
                 let kept = self.with(qpn, |_, _| {});
@@ -305,7 +305,7 @@ impl Link {
                 self.with(qpn, |link, queue_pair| {
                     queue_pair.answer(link.actor(), &link.env.port);
                 });
-                self.arena.qp(qpn.get()).into_iter().for_each(QueuePair::forget);
+                self.arena.qp(qpn.get()).into_iter().for_each(LinkQueuePair::forget);
                 self.qps.remove(&qpn);
                 self.dirty.remove(&qpn);
                 self.later.retain(|(other, ..)| *other != qpn);
@@ -334,7 +334,7 @@ impl Link {
         let now = system::now_ns();
         for qpn in self.deadlines.due(now) {
             // It may have become later, or be over.
-            match self.qps.get(&qpn).and_then(QueuePair::deadline) {
+            match self.qps.get(&qpn).and_then(LinkQueuePair::deadline) {
                 Some(at) if at > now => self.deadlines.add(qpn, at),
                 Some(_) => {
                     self.dirty.insert(qpn);
@@ -353,7 +353,7 @@ impl Link {
                 self.arena.leases[lease].has_changed.store(1, Release);
                 continue;
             }
-            let lease = QueuePair::lease(&self.arena, qpn);
+            let lease = LinkQueuePair::lease(&self.arena, qpn);
             let mut served = None;
             if lease.is_none_or(|lease| self.take_in_hand(lease)) {
                 served = self.with(qpn, |link, qp| {
@@ -374,7 +374,7 @@ impl Link {
 
     /// The queue pair's lease, if its process runs that.
     fn run_by_process(&mut self, qpn: Qpn, now: u64) -> Option<usize> {
-        let lease = QueuePair::lease(&self.arena, qpn)?;
+        let lease = LinkQueuePair::lease(&self.arena, qpn)?;
         self.watch.is_away(&self.arena, lease, now).then_some(lease)
     }
 
@@ -397,9 +397,13 @@ impl Link {
 
     /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at
     /// the moment, or it is gone.
-    fn with<T>(&mut self, qpn: Qpn, work: impl FnOnce(&Self, &mut QueuePair) -> T) -> Option<T> {
+    fn with<T>(
+        &mut self,
+        qpn: Qpn,
+        work: impl FnOnce(&Self, &mut LinkQueuePair) -> T,
+    ) -> Option<T> {
         let mut queue_pair = self.qps.remove(&qpn)?;
-        let Some(lease) = QueuePair::lease(&self.arena, qpn) else {
+        let Some(lease) = LinkQueuePair::lease(&self.arena, qpn) else {
             let done = work(self, &mut queue_pair);
             self.qps.insert(qpn, queue_pair);
             return Some(done);
@@ -437,7 +441,7 @@ impl Link {
             if have_waited {
                 self.watch.has_let_wait(&self.arena, lease, now);
             }
-            let is_of_lease = |qpn: &&Qpn| QueuePair::lease(&self.arena, **qpn) == Some(lease);
+            let is_of_lease = |qpn: &&Qpn| LinkQueuePair::lease(&self.arena, **qpn) == Some(lease);
             self.dirty.extend(self.qps.keys().filter(is_of_lease));
         }
     }
@@ -539,13 +543,13 @@ impl Link {
             return Err(DropReason::Address);
         }
         if own.is_multicast() != (qpn == MULTICAST_QPN) {
-            return Err(DropReason::QueuePair);
+            return Err(DropReason::LinkQueuePair);
         }
         match (headers.service, headers.operation) {
             (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| DropReason::Malformed)?;
                 if deth.qkey != GSI_QKEY {
-                    return Err(DropReason::QueuePair);
+                    return Err(DropReason::LinkQueuePair);
                 }
                 self.receive_of_away();
                 self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
@@ -554,7 +558,7 @@ impl Link {
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
                 let receiver = match qpn {
                     MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
-                    _ => DatagramReceiver::QueuePair(qpn.get()),
+                    _ => DatagramReceiver::LinkQueuePair(qpn.get()),
                 };
                 let is_taken = self.actor().deliver_remote(
                     &header.grh(),
@@ -564,7 +568,7 @@ impl Link {
                     immediate,
                     headers.solicited,
                 );
-                if is_taken { Ok(()) } else { Err(DropReason::QueuePair) }
+                if is_taken { Ok(()) } else { Err(DropReason::LinkQueuePair) }
             }
             (service, _) => {
                 if !self.qps.contains_key(&qpn) {
@@ -572,7 +576,7 @@ impl Link {
                     self.take_orders();
                 }
                 let queue_pair = self.qps.get(&qpn).filter(|queue_pair| queue_pair.has(service));
-                let queue_pair = queue_pair.ok_or(DropReason::QueuePair)?;
+                let queue_pair = queue_pair.ok_or(DropReason::LinkQueuePair)?;
                 if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
                     return Err(DropReason::Address);
                 }

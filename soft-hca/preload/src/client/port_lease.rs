@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use soft_hca_core::arena::PortLease;
 use soft_hca_core::port::socket::Socket;
-use soft_hca_core::port::{QueuePair, Running};
+use soft_hca_core::port::{LinkQueuePair, Running};
 use soft_hca_core::rpc::{Connection, Created, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::Qpn;
@@ -194,7 +194,7 @@ pub(crate) fn give_back() {
 impl OwnPort for Own {
     fn posted(&self, qpn: u32) -> bool {
         let is_own = self.is_in_use()
-            && QueuePair::lease(&self.process.arena, Qpn::new(qpn)) == Some(self.number);
+            && LinkQueuePair::lease(&self.process.arena, Qpn::new(qpn)) == Some(self.number);
         if !is_own || !self.entry().is_run_by_process() {
             return false;
         }

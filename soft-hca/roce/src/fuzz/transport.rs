@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::port::{Busy, Port};
+use crate::transport::packet_sender::{Busy, PacketSender};
 use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::WINDOW;
@@ -326,7 +326,7 @@ struct Wire {
     request_psn: Psn,
 }
 
-impl Port for Wire {
+impl PacketSender for Wire {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

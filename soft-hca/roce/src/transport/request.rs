@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::{Attributes, Mtu};
-use super::port::Busy;
+use super::packet_sender::Busy;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{AtomicEth, Feth, Immediate, Reth};
 use crate::wire::opcode::{Operation, SendEnd, Service};

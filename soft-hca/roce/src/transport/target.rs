@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::port::Busy;
+use super::packet_sender::Busy;
 use super::request::Remote;
 use crate::wire::headers::{Feth, Immediate};
 use crate::wire::opcode::SendEnd;

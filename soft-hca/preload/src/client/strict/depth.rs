@@ -36,7 +36,7 @@ pub(crate) struct RequestedDepth {
 
 /// A queue pair's queues.
 #[derive(Clone, Debug)]
-struct QueuePair {
+struct QueuePairDepth {
     asked: RequestedDepth,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
     /// By number.
-    queue_pairs: HashMap<u32, QueuePair>,
+    queue_pairs: HashMap<u32, QueuePairDepth>,
     /// By index.
     shared: HashMap<u32, Shared>,
 }
@@ -87,7 +87,8 @@ pub(crate) fn depths() -> MutexGuard<'static, Depths> {
 impl Depths {
     pub(crate) fn begin(&mut self, qpn: u32, asked: RequestedDepth) {
         let sends = VecDeque::new();
-        self.queue_pairs.insert(qpn, QueuePair { asked, sends, receives: 0, has_failed: false });
+        self.queue_pairs
+            .insert(qpn, QueuePairDepth { asked, sends, receives: 0, has_failed: false });
     }
 
     /// The capacity that was requested for a queue pair.

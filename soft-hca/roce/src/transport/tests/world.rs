@@ -6,7 +6,7 @@ use proptest::test_runner::Config as ProptestConfig;
 
 use super::network::{Faults, Network, Random};
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::port::{Busy, Port};
+use crate::transport::packet_sender::{Busy, PacketSender};
 use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::{RcRequester, WINDOW};
@@ -322,7 +322,7 @@ pub(super) struct NetworkPort<'a> {
     pub to: usize,
 }
 
-impl Port for NetworkPort<'_> {
+impl PacketSender for NetworkPort<'_> {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

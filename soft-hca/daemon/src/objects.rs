@@ -35,7 +35,7 @@ pub(crate) struct SrqObject {
     pub user_handle: u64,
     /// Protection domain.
     pub pd: u32,
-    /// Scatter-gather elements of a receive, at most.
+    /// SGEs of a receive, at most.
     pub max_sge: u32,
 }
 
@@ -90,9 +90,9 @@ pub(crate) struct QpObject {
     pub sq_sig_all: u8,
     /// Bytes of inline data, at most.
     pub max_inline: u32,
-    /// Scatter-gather elements of a send, at most.
+    /// SGEs of a send, at most.
     pub max_send_sge: u32,
-    /// Scatter-gather elements of a receive, at most.
+    /// SGEs of a receive, at most.
     pub max_recv_sge: u32,
     /// Index of its device in the fabric.
     pub device: usize,

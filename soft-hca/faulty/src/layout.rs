@@ -30,7 +30,7 @@ pub(crate) struct Wc {
 pub(crate) struct Wr {
     pub wr_id: u64,
     pub next: *const Wr,
-    /// The address is the first member of each element.
+    /// The address is the first member of each SGE.
     pub sg_list: *const u64,
     pub num_sge: c_int,
 }

@@ -346,7 +346,7 @@ pub struct ConnectionEvent {
     pub private_data: u32,
 }
 
-/// An element of a scatter/gather list.
+/// An SGE: an element of a scatter/gather list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sge {
     /// Where the memory begins.
@@ -555,7 +555,7 @@ pub struct Polled {
     pub changed: Vec<Changed>,
 }
 
-/// An element of a send that was changed between the post and the poll of its completion, or of a receive whose memory is
+/// An SGE of a send that was changed between the post and the poll of its completion, or of a receive whose memory is
 /// gone by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
@@ -570,7 +570,7 @@ pub struct Changed {
     /// It is not there any more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unmapped: bool,
-    /// Whether a receive's element was a variable of a function that has returned.
+    /// Whether a receive's SGE was a variable of a function that has returned.
     #[serde(default, skip_serializing_if = "is_false")]
     pub returned: bool,
 }

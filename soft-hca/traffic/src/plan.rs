@@ -11,7 +11,7 @@ use crate::pattern::{Pattern, Random};
 
 /// Requests of a round, at most.
 pub const MAX_REQUESTS: u32 = 16;
-/// Scatter-gather elements, at most.
+/// SGEs, at most.
 pub const MAX_SEGMENTS: u32 = 4;
 /// Bytes of inline data, at most.
 pub const MAX_INLINE: u32 = 64;

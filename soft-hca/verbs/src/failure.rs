@@ -9,11 +9,11 @@ use crate::cause::{Cause, MemoryRole};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// An element of a send is longer than its region.
+    /// An SGE of a send is longer than its region.
     LocalBounds,
-    /// An element of a send names a region that does not exist.
+    /// An SGE of a send names a region that does not exist.
     LocalKey,
-    /// An element of a send names a region without the right that is needed: the answer of a read goes where nothing may
+    /// An SGE of a send names a region without the right that is needed: the answer of a read goes where nothing may
     /// be written.
     LocalAccess,
     /// Posted to a queue pair that was in the error state already.

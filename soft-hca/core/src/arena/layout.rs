@@ -249,7 +249,7 @@ entry! {
         pub limit: AtomicU32,
         /// 1: the limit event is to be raised.
         pub limit_reached: AtomicU32,
-        /// Scatter-gather elements of a receive, at most.
+        /// SGEs of a receive, at most.
         pub max_sge: AtomicU32,
         /// The next receive work request to be consumed.
         pub consumer: AtomicU32,

@@ -47,9 +47,9 @@ entry! {
         pub sq_in_flight: AtomicU32,
         /// The ring of send work requests.
         pub sq: RingLocation,
-        /// Scatter-gather elements of a send, at most.
+        /// SGEs of a send, at most.
         pub max_send_sge: AtomicU32,
-        /// Scatter-gather elements of a receive, at most.
+        /// SGEs of a receive, at most.
         pub max_recv_sge: AtomicU32,
 
         // The cache line of who executes send work requests

@@ -3,7 +3,7 @@
 use crate::engine::asynchronous::Async;
 use crate::engine::in_transit::InTransit;
 use crate::trace::Event;
-use crate::trace::event::{Element, SendPosted};
+use crate::trace::event::{SendPosted, TracedSge};
 
 /// The services that the data path needs of the process it runs in.
 ///
@@ -41,9 +41,9 @@ pub trait Env {
         true
     }
 
-    /// A send, of which these are the elements that are read or written, was posted by this process to a queue
+    /// A send, of which these are the SGEs that are read or written, was posted by this process to a queue
     /// pair of its own, and was not executed yet. Asked only while somebody records.
-    fn send_posted(&self, _posted: &SendPosted, _list: &[Element]) {}
+    fn send_posted(&self, _posted: &SendPosted, _list: &[TracedSge]) {}
 
     /// Traces an event about a process, with what is behind its fixed part. Locks
     /// may be held: this waits for nobody and does not use the engine.

@@ -181,7 +181,7 @@ impl Case {
         }
     }
 
-    /// An element of a request: mostly of the region.
+    /// An SGE of a request: mostly of the region.
     fn sge(&mut self, u: &mut Unstructured<'_>) -> Result<Sge> {
         let addr = self.address(u)?;
         let length = if u.ratio(1, 16)? { u.arbitrary()? } else { u.int_in_range(0..=80)? };

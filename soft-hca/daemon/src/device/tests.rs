@@ -131,7 +131,7 @@ impl Program {
         Ok(u32::from_le_bytes(answer[..4].try_into().unwrap()))
     }
 
-    /// A queue pair with so much room: requests and elements of sends, of receives, inline bytes.
+    /// A queue pair with so much room: requests and SGEs of sends, of receives, inline bytes.
     fn queue_pair(
         &mut self,
         [send_wr, recv_wr, send_sge, recv_sge, inline]: [u32; 5],

@@ -47,7 +47,7 @@ rules! {
     QueueFull = "queue-full",
     /// More completions can come than the completion queue was made for.
     CqFull = "cq-full",
-    /// More elements than were asked for.
+    /// More SGEs than were asked for.
     SgeCount = "sge-count",
     /// More inline data than was asked for.
     InlineSize = "inline-size",

@@ -211,9 +211,9 @@ fn arguments(
                 of_call.objects.qps.insert(handle, made.qpn);
                 let limits = Limits {
                     sends: asked.max_send_wr,
-                    send_elements: asked.max_send_sge,
+                    send_sges: asked.max_send_sge,
                     receives: asked.max_recv_wr,
-                    receive_elements: asked.max_recv_sge,
+                    receive_sges: asked.max_recv_sge,
                     inline: made.max_inline_data,
                 };
                 of_call.objects.limits.insert(ReceiveQueue::Qp(made.qpn), limits);
@@ -252,8 +252,8 @@ fn arguments(
             if let Some(made) = read::<answer::CreateSrq>(answer) {
                 let handle = of_call.handle(made.srq_handle);
                 of_call.objects.srqs.insert(handle, made.srqn);
-                let (receives, receive_elements) = (asked.max_wr, made.max_sge);
-                let limits = Limits { receives, receive_elements, ..Limits::default() };
+                let (receives, receive_sges) = (asked.max_wr, made.max_sge);
+                let limits = Limits { receives, receive_sges, ..Limits::default() };
                 of_call.objects.limits.insert(ReceiveQueue::Srq(made.srqn), limits);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));

@@ -269,7 +269,7 @@ mod tests {
 
     /// A list of signaled sends. Its requests stay where they are.
     fn sends(count: u64) -> Vec<SendWr> {
-        // SAFETY: zeros are a request without elements, the last one of its list.
+        // SAFETY: zeros are a request without SGEs, the last one of its list.
         let zeroed = || unsafe { mem::zeroed::<SendWr>() };
         let mut list: Vec<SendWr> = (0..count).map(|_| zeroed()).collect();
         let first = list.as_mut_ptr().expose_provenance() as u64;

@@ -2,7 +2,7 @@
 //!
 //! | function | is called |
 //! | --- | --- |
-//! | `__asan_region_is_poisoned` | for each element: the first byte that is not the program's to use |
+//! | `__asan_region_is_poisoned` | for each SGE: the first byte that is not the program's to use |
 //! | `__asan_get_shadow_mapping` | to leave out what the program has poisoned by itself, as allocators do |
 //! | `__asan_report_error` | with the place of the post: the runtime's own report, and its end of the program |
 //!

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `__tsan_create_fiber`, `__tsan_set_fiber_name`, `__tsan_destroy_fiber` | for each queue |
 //! | `__tsan_get_current_fiber`, `__tsan_switch_to_fiber` | around the device's accesses: what is told between is the queue's |
-//! | `__tsan_read_range_pc`, `__tsan_write_range_pc` | for each element; the place is that of the post |
+//! | `__tsan_read_range_pc`, `__tsan_write_range_pc` | for each SGE; the place is that of the post |
 //! | `__tsan_func_entry`, `__tsan_func_exit` | for the frames of the post, which a report shows |
 //! | `__tsan_release`, `__tsan_acquire` | where the one happens before the other: post and access, access and poll |
 //!

@@ -18,7 +18,7 @@ pub(super) enum How {
 /// The place where a request has the memory from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Its elements.
+    /// Its SGEs.
     Own,
     /// The peer's address in it.
     Named,
@@ -58,7 +58,7 @@ impl Access {
     ) -> Vec<Self> {
         let opcode = posted.opcode;
         let how = if is_read { How::Write } else { How::Read };
-        let own = elements(run, process, &posted.sges, u64::MAX);
+        let own = accessed(run, process, &posted.sges, u64::MAX);
         let own = own.map(|range| Self { process, range, how, side: Side::Own });
         let mut all: Vec<Self> = own.collect();
         let how = match opcode {
@@ -78,12 +78,12 @@ impl Access {
 
     /// Those of a message of so many bytes that has gone into a receive of a process.
     pub(super) fn of_message(run: &Run, process: u32, sges: &[Sge], length: u64) -> Vec<Self> {
-        let filled = elements(run, process, sges, length);
+        let filled = accessed(run, process, sges, length);
         filled.map(|range| Self { process, range, how: How::Write, side: Side::Receive }).collect()
     }
 
     /// Bytes that another access is to, too, if the two clash when they are made by requests of different queues that
-    /// nothing orders. What two messages are received into, or a message and a request's own elements, is left to
+    /// nothing orders. What two messages are received into, or a message and a request's own SGEs, is left to
     /// the rule `overlap`.
     pub(super) fn clashes(&self, other: &Self) -> Option<Range> {
         let is_received = self.side == Side::Receive || other.side == Side::Receive;
@@ -113,8 +113,8 @@ impl Access {
     }
 }
 
-/// The first bytes of elements that are memory of a process.
-fn elements<'r>(
+/// The first bytes of SGEs that are memory of a process.
+fn accessed<'r>(
     run: &'r Run,
     process: u32,
     sges: &'r [Sge],

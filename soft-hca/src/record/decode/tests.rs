@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{
-    self, Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled,
-    Raised, ReceivePosted, SendPosted, Stalled, Wait, Woken,
+    self, Began, Changed, Channel, Completion, Ended, Event, Executed, Notice, Polled, Raised,
+    ReceivePosted, SendPosted, Stalled, TracedSge, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record, Site};
 use soft_hca_core::uapi::verbs::event as event_type;
@@ -43,8 +43,8 @@ fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     last
 }
 
-fn list() -> [Element; 2] {
-    [(4096, 8), (8192, 2)].map(|(address, length)| Element { address, length, lkey: 257 })
+fn list() -> [TracedSge; 2] {
+    [(4096, 8), (8192, 2)].map(|(address, length)| TracedSge { address, length, lkey: 257 })
 }
 
 fn sges() -> Value {

@@ -38,8 +38,8 @@ impl Errno {
     }
 
     /// The same of a check that a number is not beyond a limit.
-    pub const fn beyond(self, asked: u64, limit: u64) -> Self {
-        self.with(Values::of([(Label::Asked, asked), (Label::Limit, limit)]))
+    pub const fn beyond(self, requested: u64, limit: u64) -> Self {
+        self.with(Values::of([(Label::Requested, requested), (Label::Limit, limit)]))
     }
 
     /// The same, for an object that still has users; no refusal without any.

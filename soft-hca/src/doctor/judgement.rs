@@ -320,7 +320,7 @@ impl Process {
     }
 
     fn has_asked(&self) -> bool {
-        self.notes.contains(&Note::Asked)
+        self.notes.contains(&Note::Requested)
     }
 
     /// Whether it has the device.

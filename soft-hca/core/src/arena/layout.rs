@@ -19,7 +19,7 @@ use crate::arena::port_counters::Counters;
 use crate::arena::port_lease::{PORT_LEASES, PortLease};
 use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
-use crate::arena::ring_place::RingLocation;
+use crate::arena::ring_location::RingLocation;
 use crate::arena::scope::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.

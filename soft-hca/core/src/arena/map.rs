@@ -12,7 +12,7 @@ use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
     MAX_BOUNCE_SLOTS, MIN_PAGE,
 };
-use crate::arena::ring_place::RingLocation;
+use crate::arena::ring_location::RingLocation;
 use crate::memcheck;
 use crate::ring::{self, Ring};
 use crate::system;

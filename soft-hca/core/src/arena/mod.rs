@@ -37,7 +37,7 @@ pub mod port_counters;
 pub mod port_lease;
 mod qp;
 mod recording;
-mod ring_place;
+mod ring_location;
 mod scope;
 mod traffic;
 
@@ -50,6 +50,6 @@ pub use operations::{OPERATIONS, Operation, OperationKind, Operations};
 pub use places::{PLACES, Place, Places};
 pub use port_lease::{PORT_LEASE_QPS, PORT_LEASES, PortLease, lease_of};
 pub use qp::{MAX_QPS, Qp};
-pub use ring_place::RingLocation;
+pub use ring_location::RingLocation;
 pub use scope::Scope;
 pub use traffic::{Events, Tally, Traffic};

@@ -7,7 +7,7 @@ use soft_hca_roce::wire::bth::pkeys_match;
 
 use crate::arena::entry::entry;
 use crate::arena::lock::Lock;
-use crate::arena::ring_place::RingLocation;
+use crate::arena::ring_location::RingLocation;
 use crate::arena::traffic::{Events, Traffic};
 
 /// Queue pairs.

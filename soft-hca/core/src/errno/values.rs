@@ -9,7 +9,7 @@ use soft_hca_verbs::QpState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Label {
     /// The value that the program has requested.
-    Asked,
+    Requested,
     /// The most that it could have asked for.
     Limit,
     /// How many entries a table has.
@@ -38,7 +38,7 @@ impl Label {
     /// The name that stands before its value.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Asked => "asked for",
+            Self::Requested => "asked for",
             Self::Limit => "limit",
             Self::Entries => "entries",
             Self::Handle => "handle",
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn values_are_said() {
-        let limit = Values::of([(Label::Asked, 40000), (Label::Limit, 32767)]);
+        let limit = Values::of([(Label::Requested, 40000), (Label::Limit, 32767)]);
         assert_eq!(limit.to_string(), ": asked for 40000, limit 32767");
         let users =
             [(Label::Qp, 17), (Label::Mr, 3), (Label::Mr, 4), (Label::Ah, 5), (Label::Ah, 6)];

@@ -369,11 +369,11 @@ mod tests {
 
     #[test]
     fn a_port_of_infiniband_has_a_subnet() {
-        let asked =
+        let requested =
             request(command::PORT_GET, 0, &[(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)]);
         let mut devices = devices();
         let lid = |devices: &[Device]| {
-            let answers = answer(&asked, Some(devices), 1);
+            let answers = answer(&requested, Some(devices), 1);
             let (port, _) = Request::split(&answers[0]).expect("a message");
             [attribute::LID, attribute::SM_LID].map(|kind| port.number(kind))
         };

@@ -262,8 +262,8 @@ fn announced_limits_are_kept() {
 #[test]
 fn a_shared_receive_queue_says_how_many_it_takes() {
     let mut program = Program::new();
-    for (asked, taken) in [(1, 1), (5, 7), (8, 15), (15, 15)] {
-        let answer = program.ask(command::CREATE_SRQ, 32, &[(20, asked), (24, 1)]).unwrap();
+    for (requested, taken) in [(1, 1), (5, 7), (8, 15), (15, 15)] {
+        let answer = program.ask(command::CREATE_SRQ, 32, &[(20, requested), (24, 1)]).unwrap();
         let word = |answer: &[u8], at| u32::from_le_bytes(answer[at..at + 4].try_into().unwrap());
         assert_eq!(word(&answer, 4), taken);
         let queried = program.ask(command::QUERY_SRQ, 16, &[(8, word(&answer, 0))]).unwrap();

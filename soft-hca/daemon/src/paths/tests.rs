@@ -79,7 +79,7 @@ impl Connection {
 
     fn ask(&mut self, index: usize, state: State) -> Result<()> {
         let has_path = self.known(index).alternate.is_some();
-        self.fabric.migration(index, Event::Asked { number: state as u8, has_path })
+        self.fabric.migration(index, Event::Requested { number: state as u8, has_path })
     }
 
     fn port(&mut self, device: usize, number: u8, is_up: bool) {

@@ -191,25 +191,25 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
     let answered = answer.first_chunk().copied().map_or(0, u32::from_le_bytes);
     match number {
         command::CREATE_ID => {
-            if let Ok(asked) = ucma::CreateId::decode(command.payload) {
+            if let Ok(requested) = ucma::CreateId::decode(command.payload) {
                 with(|known| {
-                    known.names.insert(answered, asked.uid);
-                    known.ids.remove(&asked.uid);
-                    known.destroyed.remove(&asked.uid);
+                    known.names.insert(answered, requested.uid);
+                    known.ids.remove(&requested.uid);
+                    known.destroyed.remove(&requested.uid);
                 });
             }
             0
         }
         command::ACCEPT => {
             // The connecting side answers the response by it, and gives no name then.
-            if let Ok(asked) = ucma::Accept::decode(command.payload) {
-                with(|known| _ = known.names.entry(asked.id).or_insert(asked.uid));
+            if let Ok(requested) = ucma::Accept::decode(command.payload) {
+                with(|known| _ = known.names.entry(requested.id).or_insert(requested.uid));
             }
             0
         }
         _ => {
-            let Ok(asked) = ucma::Target::decode(command.payload) else { return 0 };
-            with(|known| known.destroys(asked.id, answered))
+            let Ok(requested) = ucma::Target::decode(command.payload) else { return 0 };
+            with(|known| known.destroys(requested.id, answered))
         }
     }
 }

@@ -276,7 +276,7 @@ fn compared_value((label, value): (Label, u64)) -> Named {
         Label::Srq => Name::Srq(number).into(),
         Label::State => QpState(number).to_string().into(),
         Label::Access => AccessFlags::from_bits_retain(number).to_string().into(),
-        Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
+        Label::Requested | Label::Limit | Label::Entries | Label::Handle | Label::More => {
             Value::Number(value as i64)
         }
     };

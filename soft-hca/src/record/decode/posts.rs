@@ -44,12 +44,12 @@ pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> 
     Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
 }
 
-fn full(refused: &PostRefused, asked: u32) -> Vec<Named> {
-    vec![named("posted", refused.used), named("room", refused.room), named("asked", asked)]
+fn full(refused: &PostRefused, requested: u32) -> Vec<Named> {
+    vec![named("posted", refused.used), named("room", refused.room), named("asked", requested)]
 }
 
-fn compared(asked: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
-    vec![named("asked", asked), named("limit", limit)]
+fn compared(requested: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
+    vec![named("asked", requested), named("limit", limit)]
 }
 
 fn send(refused: &PostRefused, limits: &Limits) -> Why {

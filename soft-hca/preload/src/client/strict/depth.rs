@@ -37,7 +37,7 @@ pub(crate) struct RequestedDepth {
 /// A queue pair's queues.
 #[derive(Clone, Debug)]
 struct QueuePairDepth {
-    asked: RequestedDepth,
+    requested: RequestedDepth,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
     /// ReceiveQueue that are in the queue.
@@ -85,21 +85,21 @@ pub(crate) fn depths() -> MutexGuard<'static, Depths> {
 }
 
 impl Depths {
-    pub(crate) fn begin(&mut self, qpn: u32, asked: RequestedDepth) {
+    pub(crate) fn begin(&mut self, qpn: u32, requested: RequestedDepth) {
         let sends = VecDeque::new();
         self.queue_pairs
-            .insert(qpn, QueuePairDepth { asked, sends, receives: 0, has_failed: false });
+            .insert(qpn, QueuePairDepth { requested, sends, receives: 0, has_failed: false });
     }
 
     /// The capacity that was requested for a queue pair.
-    pub(crate) fn asked(&self, qpn: u32) -> Option<RequestedDepth> {
-        self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.asked)
+    pub(crate) fn requested(&self, qpn: u32) -> Option<RequestedDepth> {
+        self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.requested)
     }
 
     /// A queue pair is gone. Completions of it may be polled still, and give back the receives of a shared queue: one
     /// with such a queue is remembered until another one has its number.
     pub(crate) fn forget(&mut self, qpn: u32) {
-        if self.asked(qpn).is_some_and(|asked| asked.srq.is_none()) {
+        if self.requested(qpn).is_some_and(|requested| requested.srq.is_none()) {
             self.queue_pairs.remove(&qpn);
         }
     }
@@ -130,12 +130,13 @@ impl Depths {
     /// Takes sends into a queue; gives how many have room there.
     pub(crate) fn post_sends(&mut self, qpn: u32, list: &[Send]) -> usize {
         let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) else { return list.len() };
-        if !queue_pair.asked.is_followed[0] || queue_pair.has_failed {
+        if !queue_pair.requested.is_followed[0] || queue_pair.has_failed {
             return list.len();
         }
-        let room = (queue_pair.asked.max_send_wr as usize).saturating_sub(queue_pair.sends.len());
+        let room =
+            (queue_pair.requested.max_send_wr as usize).saturating_sub(queue_pair.sends.len());
         let taken = room.min(list.len());
-        let signals_all = queue_pair.asked.signals_all;
+        let signals_all = queue_pair.requested.signals_all;
         queue_pair.sends.extend(
             list[..taken]
                 .iter()
@@ -156,8 +157,10 @@ impl Depths {
     pub(crate) fn post_receives(&mut self, queue: ReceiveQueue, count: usize) -> usize {
         let (receives, limit) = match queue {
             ReceiveQueue::Own(qpn) => match self.queue_pairs.get_mut(&qpn) {
-                Some(queue_pair) if queue_pair.asked.is_followed[1] && !queue_pair.has_failed => {
-                    (&mut queue_pair.receives, queue_pair.asked.max_recv_wr)
+                Some(queue_pair)
+                    if queue_pair.requested.is_followed[1] && !queue_pair.has_failed =>
+                {
+                    (&mut queue_pair.receives, queue_pair.requested.max_recv_wr)
                 }
                 _ => return count,
             },
@@ -195,7 +198,7 @@ impl Depths {
         } else {
             polled.is_receive
         };
-        match (is_receive, queue_pair.asked.srq) {
+        match (is_receive, queue_pair.requested.srq) {
             (false, _) => {
                 let done = queue_pair.sends.iter().position(signaled).map_or(0, |last| last + 1);
                 queue_pair.sends.drain(..done);
@@ -214,13 +217,13 @@ mod tests {
 
     fn depths(max_send_wr: u32) -> Depths {
         let mut depths = Depths::default();
-        let asked = RequestedDepth {
+        let requested = RequestedDepth {
             max_send_wr,
             max_recv_wr: 2,
             is_followed: [true; 2],
             ..RequestedDepth::default()
         };
-        depths.begin(QPN, asked);
+        depths.begin(QPN, requested);
         depths
     }
 
@@ -253,7 +256,7 @@ mod tests {
         depths.polled(polled(7, true));
         assert_eq!(depths.post_receives(own, 3), 1);
         depths.begin_shared(5, 3);
-        depths.queue_pairs.get_mut(&QPN).unwrap().asked.srq = Some(5);
+        depths.queue_pairs.get_mut(&QPN).unwrap().requested.srq = Some(5);
         let shared = ReceiveQueue::Shared(5);
         assert_eq!(depths.post_receives(shared, 9), 3);
         depths.polled(polled(7, true));

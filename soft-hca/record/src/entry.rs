@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use soft_hca_roce::wire::headers::NakCode;
 use soft_hca_verbs::{
     Cause, CmEvent, ErrorNumber, EventType, Placement, Refusal, Selectivity, SendFlags, WcOpcode,
     WcStatus, WrOpcode,
@@ -675,17 +676,39 @@ pub enum Direction {
 }
 
 /// A note on a packet beyond its headers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketNote {
     /// It is sent again, and why.
-    Retransmission(String),
+    Retransmission(Retransmission),
     /// It acknowledges all up to its sequence number.
     Ack,
     /// It asks to wait for so many nanoseconds: the receiver is not ready.
     RnrNak(u64),
     /// It refuses, and why.
-    Nak(String),
+    Nak(NakCode),
     /// It was not taken, and why.
-    Ignored(String),
+    Ignored(Ignored),
+}
+
+/// The reason why a packet is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retransmission {
+    /// No acknowledgement has come in time.
+    Timeout,
+    /// The receiver was not ready.
+    ReceiverNotReady,
+    /// The peer has refused it.
+    Nak(NakCode),
+}
+
+/// The reason why a packet was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ignored {
+    /// No queue pair takes it.
+    NoQueuePair,
+    /// The queue pair is connected to another address.
+    OtherAddress,
 }

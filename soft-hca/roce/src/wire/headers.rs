@@ -203,6 +203,7 @@ impl Syndrome {
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum NakCode {
     /// Packets are missing; the NAK's PSN is the expected one.

@@ -318,9 +318,9 @@ fn refusals_have_values_and_limits() {
     let Some(lines) = mistake("beyond_limits") else { return };
     assert_eq!(
         refusal(&lines, "ibv_create_cq"),
-        "more completions than the device's max_cqe: asked for 40000, limit 32767"
+        "more completions than the device's max_cqe: requested 40000, limit 32767"
     );
-    let index = "the port's GID table has no entry at sgid_index: asked for 200, entries ";
+    let index = "the port's GID table has no entry at sgid_index: requested 200, entries ";
     assert!(refusal(&lines, "ibv_create_ah").starts_with(index), "{lines:?}");
     assert!(refusal(&lines, "ibv_create_ah").ends_with(", limit 15"), "{lines:?}");
     assert!(refusal(&lines, "ibv_modify_qp").starts_with(index), "{lines:?}");

@@ -38,7 +38,7 @@ impl Label {
     /// The name that stands before its value.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Requested => "asked for",
+            Self::Requested => "requested",
             Self::Limit => "limit",
             Self::Entries => "entries",
             Self::Handle => "handle",
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn values_are_said() {
         let limit = Values::of([(Label::Requested, 40000), (Label::Limit, 32767)]);
-        assert_eq!(limit.to_string(), ": asked for 40000, limit 32767");
+        assert_eq!(limit.to_string(), ": requested 40000, limit 32767");
         let users =
             [(Label::Qp, 17), (Label::Mr, 3), (Label::Mr, 4), (Label::Ah, 5), (Label::Ah, 6)];
         let users = Values::users(users.into_iter());

@@ -332,7 +332,7 @@ mod tests {
         let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
         let refused = refused.unwrap_err();
         assert_eq!(refused.reason(), Some(Refusal::QueueTooLong));
-        assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
+        assert_eq!(refused.values().to_string(), ": requested 3, limit 2");
         let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
         assert_eq!(refused.unwrap_err().reason(), None);
     }

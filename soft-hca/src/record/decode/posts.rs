@@ -45,11 +45,11 @@ pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> 
 }
 
 fn full(refused: &PostRefused, requested: u32) -> Vec<Named> {
-    vec![named("posted", refused.used), named("room", refused.room), named("asked", requested)]
+    vec![named("posted", refused.used), named("room", refused.room), named("requested", requested)]
 }
 
 fn compared(requested: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
-    vec![named("asked", requested), named("limit", limit)]
+    vec![named("requested", requested), named("limit", limit)]
 }
 
 fn send(refused: &PostRefused, limits: &Limits) -> Why {

@@ -285,7 +285,7 @@ fn refusals_reach_the_record_as_they_are() {
         let call = event::Call { errno: Errno::EBUSY.number(), ..event::Call::default() };
         let line = decoded(US, call, &why).to_string();
         let What::Call(call) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
-        let values = ["asked for", "limit"].into_iter().zip([3, 2]);
+        let values = ["requested", "limit"].into_iter().zip([3, 2]);
         let expected = Outcome::Refused {
             error: Failure::Error(ErrorNumber::EBUSY),
             reason: Some(refusal),

@@ -146,7 +146,7 @@ fn private_data_limits() {
     let with = |len| ConnParam { private_data: vec![1; len], ..ConnParam::default() };
     let refusal = world.connect(client, active, &with(57)).unwrap_err();
     assert_eq!(refusal, Errno::EINVAL);
-    assert_eq!(refusal.values().to_string(), ": asked for 57, limit 56");
+    assert_eq!(refusal.values().to_string(), ": requested 57, limit 56");
     world.connect(client, active, &with(56)).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.accept(server, request, 3, &with(197)), Err(Errno::EINVAL));

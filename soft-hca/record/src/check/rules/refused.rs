@@ -42,7 +42,7 @@ fn limit(call: &Call) -> Option<String> {
     else {
         return None;
     };
-    let numbers = number(values, "asked for").zip(number(values, "limit"));
+    let numbers = number(values, "requested").zip(number(values, "limit"));
     let numbers = numbers.map(|(requested, most)| format!(": {requested} of {most}"));
     Some(format!("{error}: {limit}{}", numbers.unwrap_or_default()))
 }

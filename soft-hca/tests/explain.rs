@@ -408,7 +408,7 @@ fn what_the_library_refuses_by_itself() {
     let Some(lines) = mistake("full_queue") else { return };
     let full = refusal(&lines, "ibv_post_send");
     assert!(full.starts_with("the send queue is full (max_send_wr): posted "), "{lines:?}");
-    assert!(full.contains(", asked 32; the send work request wr_id=0x3 of qp "), "{lines:?}");
+    assert!(full.contains(", requested 32; the send work request wr_id=0x3 of qp "), "{lines:?}");
     assert!(full.contains(" waits: on the peer's side: the receiver has no receive posted"));
     let Some(lines) = mistake("full_receive_queue") else { return };
     let full = refusal(&lines, "ibv_post_recv");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,11 @@ impl Entry {
     /// Where its program has called a library, if that is known.
     pub fn place(&self) -> Option<&Place> {
         self.site.as_ref()?.place.as_deref()
+    }
+
+    /// The same, to be kept.
+    pub fn source(&self) -> Option<Arc<Place>> {
+        self.site.as_ref()?.place.clone()
     }
 }
 

@@ -282,7 +282,7 @@ impl Running {
         let Some(first) = run.first() else { return };
         let qpn = first.packet.headers.dest_qpn;
         let packets: ArrayVec<_, RUN> = run.iter().map(|arrived| arrived.packet).collect();
-        let mut refused = Some(DropReason::LinkQueuePair);
+        let mut refused = Some(DropReason::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
         let receive = |lease: &mut Self, queue_pair: &mut LinkQueuePair| {
@@ -430,7 +430,7 @@ mod tests {
         let before = version();
         let somebodys = arena.leases[OTHER].lock.lock(SOMEBODY, || {});
         send(of_other, path);
-        poll_until(&|| arena.port_counters.dropped(DropReason::LinkQueuePair) == 1);
+        poll_until(&|| arena.port_counters.dropped(DropReason::QueuePair) == 1);
         assert_eq!(version(), before);
         drop(somebodys);
         send(of_other, path);

@@ -543,13 +543,13 @@ impl Link {
             return Err(DropReason::Address);
         }
         if own.is_multicast() != (qpn == MULTICAST_QPN) {
-            return Err(DropReason::LinkQueuePair);
+            return Err(DropReason::QueuePair);
         }
         match (headers.service, headers.operation) {
             (Service::Ud, Operation::Datagram(deth, _)) if qpn == GSI_QPN => {
                 let mad = packet.payload.try_into().map_err(|_| DropReason::Malformed)?;
                 if deth.qkey != GSI_QKEY {
-                    return Err(DropReason::LinkQueuePair);
+                    return Err(DropReason::QueuePair);
                 }
                 self.receive_of_away();
                 self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
@@ -558,7 +558,7 @@ impl Link {
             (Service::Ud, Operation::Datagram(deth, immediate)) => {
                 let receiver = match qpn {
                     MULTICAST_QPN => DatagramReceiver::Group(ip::gid(*own)),
-                    _ => DatagramReceiver::LinkQueuePair(qpn.get()),
+                    _ => DatagramReceiver::QueuePair(qpn.get()),
                 };
                 let is_taken = self.actor().deliver_remote(
                     &header.grh(),
@@ -568,7 +568,7 @@ impl Link {
                     immediate,
                     headers.solicited,
                 );
-                if is_taken { Ok(()) } else { Err(DropReason::LinkQueuePair) }
+                if is_taken { Ok(()) } else { Err(DropReason::QueuePair) }
             }
             (service, _) => {
                 if !self.qps.contains_key(&qpn) {
@@ -576,7 +576,7 @@ impl Link {
                     self.take_orders();
                 }
                 let queue_pair = self.qps.get(&qpn).filter(|queue_pair| queue_pair.has(service));
-                let queue_pair = queue_pair.ok_or(DropReason::LinkQueuePair)?;
+                let queue_pair = queue_pair.ok_or(DropReason::QueuePair)?;
                 if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
                     return Err(DropReason::Address);
                 }

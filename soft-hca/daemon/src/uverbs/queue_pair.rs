@@ -115,7 +115,7 @@ fn new_qp(
     let (sq, rq) = match rings.and_then(|()| new_rings(cx, provider, request, room)) {
         Ok(rings) => rings,
         Err(error) => {
-            cx.fabric.release_ring_of(RingOf::Kept(index));
+            cx.fabric.release_ring_of(RingOf::Snapshot(index));
             cx.fabric.qps.release(index);
             return Err(error);
         }

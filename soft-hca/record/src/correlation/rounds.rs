@@ -161,7 +161,7 @@ fn whole(correlation: &Correlation<'_>, transfer: usize, hasher: &mut DefaultHas
     transfer.completion.is_some().hash(hasher);
     transfer.stalls.is_empty().hash(hasher);
     for arrival in &transfer.arrivals {
-        (arrival.participant, arrival.completion.is_some()).hash(hasher);
+        (arrival.process, arrival.completion.is_some()).hash(hasher);
     }
 }
 

@@ -91,7 +91,7 @@ pub struct CompletionQueue {
     /// Entries were missing while it was there: completions and polls of it are unknown.
     pub is_partial: bool,
     /// Polls, by their entries' numbers, that have given completions which were not on record by then.
-    early: VecDeque<usize>,
+    pub early: VecDeque<usize>,
     /// The entry that has armed it, until a completion that gives an event, by its number.
     pub armed_by: Option<usize>,
     /// The entries of an arming and of the completion that has given its event, until a thread has taken it.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::source;
 use crate::arguments::cm_id;
 use crate::calls::ACKNOWLEDGES;
 use crate::entry::{Call, Channel, Entry, What};
@@ -107,7 +106,7 @@ impl Threads {
     /// Another entry, by its number. Gives the calls that threads return from.
     pub(super) fn entry(&mut self, at: usize, entry: &Entry) -> Vec<Blocked> {
         let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return Vec::new() };
-        let (t, key, source) = (entry.t, (entry.process, thread), source(entry));
+        let (t, key, source) = (entry.t, (entry.process, thread), entry.source());
         self.seen.insert(key);
         let doing = match &entry.what {
             What::Wait { on, fd } => Some(Doing::Waits { on: *on, fd: *fd }),

@@ -4,7 +4,7 @@ use soft_hca_verbs::{Cause, WcStatus};
 
 use super::messages::End;
 use super::state::receives;
-use super::{Effect, QueuePair, Range, Run, Send, Stalled, Unpolled, range, source};
+use super::{Effect, QueuePair, Range, Run, Send, Stalled, Unpolled, range};
 use crate::entry::{
     Completion, Entry, Executed, MatchedReceive, Polled, ReceivePosted, ReceiveQueue, SendPosted,
 };
@@ -19,7 +19,7 @@ impl Run {
     ) -> Option<usize> {
         self.has_sends = true;
         let qp = self.qp_mut(posted.qp, entry.process);
-        let send = Send::new((at, entry.t), posted, qp.signals_all, source(entry));
+        let send = Send::new((at, entry.t), posted, qp.signals_all, entry.source());
         let cq = qp.send_cq.filter(|_| send.is_signaled);
         let execution = qp.sends.posts(send);
         if let Some(cq) = cq.and_then(|cq| self.cqs.get_mut(&cq)) {
@@ -71,7 +71,7 @@ impl Run {
         match posted.queue {
             ReceiveQueue::Qp(number) => {
                 let qp = self.qp_mut(number, entry.process);
-                qp.receives.posts((at, entry.t), posted, source(entry));
+                qp.receives.posts((at, entry.t), posted, entry.source());
                 let cq = qp.recv_cq;
                 if let Some(cq) = cq.and_then(|cq| self.cqs.get_mut(&cq)) {
                     cq.pending += 1;
@@ -79,7 +79,7 @@ impl Run {
             }
             ReceiveQueue::Srq(number) => {
                 let srq = self.srqs.entry(number).or_default();
-                srq.receives.posts((at, entry.t), posted, source(entry));
+                srq.receives.posts((at, entry.t), posted, entry.source());
             }
         }
         shared

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
 use crate::entry::{Call, Entry, What};
-use crate::model::source;
 use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
@@ -121,7 +120,7 @@ impl Leaked {
         }
         // A program knows nothing of those that librdmacm has made.
         let is_own = |place: &Arc<Place>| place.call.as_deref() == Some(call.name.as_str());
-        if let Some(source) = source(entry).filter(is_own) {
+        if let Some(source) = entry.source().filter(is_own) {
             let files = given.iter().filter_map(|Named(_, value)| match value {
                 Value::Name(name @ (Name::Context(_) | Name::Channel(_))) => Some(*name),
                 _ => None,
@@ -133,7 +132,7 @@ impl Leaked {
     fn add(&mut self, entry: &Entry, name: Name) {
         let known = self.objects.entry(entry.process).or_default().entry(name).or_default();
         known.count += 1;
-        known.source = source(entry);
+        known.source = entry.source();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
 use crate::entry::{Channel, Unacknowledged, What};
-use crate::model::{Doing, Run, source};
+use crate::model::{Doing, Run};
 use crate::place::Place;
 use crate::value::Name;
 use crate::words::times;
@@ -33,10 +33,10 @@ impl Lookout for Unacked {
         match &entry.what {
             What::ConnectionEvent(event) => {
                 let of = event.listen_id.unwrap_or(event.id);
-                self.ids.insert((process, Name::CmId(of)), source(entry));
+                self.ids.insert((process, Name::CmId(of)), entry.source());
             }
             What::Wait { on: Channel::Completion, fd } => {
-                self.channels.insert((process, *fd), source(entry));
+                self.channels.insert((process, *fd), entry.source());
             }
             What::ProcessEnded { unacknowledged, .. } => {
                 found.extend(self.never_returned(scene.run, |of| of == process));

@@ -109,13 +109,13 @@ pub(super) fn of_program(exe: &Path, mapped: &[PathBuf]) -> Vec<Found> {
         if !is_shared && function(begins).is_none() {
             return None;
         }
-        let told = match is_told_by {
+        let reporting = match is_told_by {
             None => Reporting::No,
             Some(_) if is_shared => Reporting::Yes,
             Some(by) if function(by) == Some(Visible::Exported) => Reporting::Yes,
             Some(_) => Reporting::NotExported,
         };
-        Some(Found { name, told })
+        Some(Found { name, reporting })
     };
     let (large, small) = SANITIZERS.split_at(3);
     let found: Vec<Found> = large.iter().filter_map(of).collect();

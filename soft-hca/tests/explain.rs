@@ -294,10 +294,10 @@ fn a_refusals_cause_is_that_of_its_check() {
     assert!(cause.starts_with("ah_attr.grh.dgid was not set"), "{cause}");
     let Some(lines) = mistake("refused_posts") else { return };
     for (why, cause) in [
-        ("more elements than the queue pair's max_send_sge", "asked for fewer elements"),
+        ("more SGEs than the queue pair's max_send_sge", "asked for fewer SGEs"),
         ("more inline data than", "cap.max_inline_data"),
         ("the address of an atomic operation", "a multiple of 8"),
-        ("more elements than the queue's max_recv_sge", "asked for fewer elements"),
+        ("more SGEs than the queue's max_recv_sge", "asked for fewer SGEs"),
         (
             "receives are posted from INIT on",
             "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
@@ -416,10 +416,10 @@ fn what_the_library_refuses_by_itself() {
     let Some(lines) = mistake("refused_posts") else { return };
     let all = lines.join("\n");
     for why in [
-        "more elements than the queue pair's max_send_sge: asked 20, limit 1",
-        "more inline data than the queue pair's max_inline_data: asked 4096, limit ",
+        "more SGEs than the queue pair's max_send_sge: requested 20, limit 1",
+        "more inline data than the queue pair's max_inline_data: requested 4096, limit ",
         "the address of an atomic operation is not a multiple of eight: address 0x",
-        "more elements than the queue's max_recv_sge: asked 20, limit 1",
+        "more SGEs than the queue's max_recv_sge: requested 20, limit 1",
         "receives are posted from INIT on, not in RESET: state IBV_QPS_RESET",
     ] {
         assert!(all.contains(&format!("    why: {why}")), "no \"{why}\" in {all}");

@@ -250,7 +250,7 @@ fn a_command_is_recorded_in_a_fabric_of_its_own() {
     let output = place.command(&command).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     place.assert_gone();
-    let refusal = "= EINVAL (more completions than the device's max_cqe: asked for ";
+    let refusal = "= EINVAL (more completions than the device's max_cqe: requested ";
     let text = said(&place, &["show", "run.shr"]);
     let line = text.lines().find(|line| line.contains(refusal)).unwrap();
     assert!(line.contains("] ibv_create_cq("), "{line}");
@@ -418,7 +418,7 @@ fn what_goes_wrong_is_said_when_it_happens() {
             line.starts_with("soft-hca: ibv_rc_pingpong[")
                 && line.contains(
                     "]: ibv_create_cq is refused with EINVAL: more completions than the device's \
-                     max_cqe: asked for ",
+                     max_cqe: requested ",
                 )
                 && line.contains(", limit 32767; usual cause: a wrong argument")
         };

@@ -69,7 +69,7 @@ pub(crate) fn usual_cause(reason: &Cause) -> &'static str {
              or the peer has deregistered the region too early"
         }
         Cause::Key { .. } => {
-            "the element's lkey was not set, or the region has been deregistered before the work \
+            "the SGE's lkey was not set, or the region has been deregistered before the work \
              request was done"
         }
         Cause::Bounds { .. } => {
@@ -177,7 +177,7 @@ fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
         }
         Refusal::ReceiveInReset => "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
         Refusal::SendSges | Refusal::ReceiveSges => {
-            "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, \
+            "ibv_create_qp or ibv_create_srq was asked for fewer SGEs (max_send_sge, max_recv_sge, \
              max_sge)"
         }
         Refusal::InlineData => {

@@ -159,14 +159,14 @@ refusals! {
     // Work requests that are posted.
     SendBeforeRts = "sends are posted in RTS, not before";
     SendQueueFull = "the send queue is full (max_send_wr)";
-    SendSges = "more elements than the queue pair's max_send_sge";
+    SendSges = "more SGEs than the queue pair's max_send_sge";
     InlineData = "more inline data than the queue pair's max_inline_data";
     AtomicAlignment = "the address of an atomic operation is not a multiple of eight";
     AtomicRoom = "an atomic operation needs room for eight bytes";
     ReceiveInReset = "receives are posted from INIT on, not in RESET";
     ReceiveQueueFull = "the receive queue is full (max_recv_wr)";
     SharedReceiveQueueFull = "the shared receive queue is full (max_wr)";
-    ReceiveSges = "more elements than the queue's max_recv_sge";
+    ReceiveSges = "more SGEs than the queue's max_recv_sge";
 
     // Ids of the connection manager: what they are and what they are not in the state for.
     NoId = "there is no id with this number";

@@ -132,13 +132,13 @@ impl Ends {
 }
 
 /// A host that is kept alive, and the descriptors of its daemon.
-struct Kept {
+struct Survivor {
     keeper: Program,
     daemon: u32,
     descriptors: usize,
 }
 
-impl Kept {
+impl Survivor {
     fn new(host: &Host) -> Self {
         let keeper = host.place.keep();
         let [daemon] = host.place.daemons()[..] else { panic!("no daemon") };
@@ -188,7 +188,7 @@ fn either_side_is_killed() {
     let Some(hosts) = Hosts::new("hosts-death") else { return };
     let _alone = the_processors();
     let mut random = Random::new(8);
-    let mut kept = [Kept::new(&hosts.a), Kept::new(&hosts.b)];
+    let mut kept = [Survivor::new(&hosts.a), Survivor::new(&hosts.b)];
     let (mut ends, mut longest_next) = (Ends::default(), Duration::ZERO);
     let rounds = if is_long() { 200 } else { 6 };
     for round in 0..rounds {
@@ -242,7 +242,7 @@ fn a_host_is_cut_off() {
     }
     let Some(hosts) = Hosts::new("hosts-cut") else { return };
     let _alone = the_processors();
-    let kept = [Kept::new(&hosts.a), Kept::new(&hosts.b)];
+    let kept = [Survivor::new(&hosts.a), Survivor::new(&hosts.b)];
     for _ in 0..if is_long() { 10 } else { 1 } {
         let [mut server, mut client] = Pair::Writers.start(&hosts, tcp::free_port());
         for (program, host) in [(&mut server, &hosts.a), (&mut client, &hosts.b)] {

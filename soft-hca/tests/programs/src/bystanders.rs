@@ -98,7 +98,7 @@ impl Bystanders {
     }
 
     fn traffic(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         let options = "--events --threads 1 --queue-pairs 4 --max-message 64KiB";
         let mut pair = Traffic::start(place, &format!("{ENDLESS} {options}"));
         pair.wait_until_connected();
@@ -116,7 +116,7 @@ impl Bystanders {
     }
 
     fn connections(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         let port = tcp::free_port();
         let line = format!("-a {LOCALHOST} -p {port} -S 1000 -V");
         let mut server = place.start(&format!("rping -s -P {line}"));
@@ -133,7 +133,7 @@ impl Bystanders {
     }
 
     fn ping_pongs(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         while !self.is_over.load(Relaxed) {
             let port = tcp::free_port();
             let line = format!("ibv_rc_pingpong -e -g 1 -n 100 -p {port}");
@@ -156,9 +156,9 @@ impl Bystanders {
 }
 
 /// The end of one is the end of all, if it is too early.
-struct Told<'a>(&'a Bystanders);
+struct EndOfAll<'a>(&'a Bystanders);
 
-impl Drop for Told<'_> {
+impl Drop for EndOfAll<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Relaxed);
     }

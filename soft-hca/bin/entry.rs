@@ -1,4 +1,4 @@
-//! What happens where somebody runs one of the libraries: it says what it is. Nothing has been loaded then but the file
+//! The entry of a library that somebody runs: it says what it is. Nothing has been loaded then but the file
 //! itself, and nothing in it has been relocated.
 
 use std::arch::global_asm;

@@ -9,7 +9,7 @@ use clap::FromArgMatches;
 use soft_hca::check::{self, Findings};
 use soft_hca::line::{
     self, CheckArgs, DeviceAction, DeviceArgs, DoctorArgs, Line, PortAction, RecordArgs, RunArgs,
-    ShowArgs, Subcommands, Wanted,
+    RunOptions, ShowArgs, Subcommands,
 };
 use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
@@ -24,10 +24,10 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
                 let (first, time) = (device.strict.flatten(), Duration::from_secs(timeout));
                 let seeds = Seeds { first: first.unwrap_or(1), count, time };
                 let device = DeviceArgs { strict: None, ..device };
-                return seeds::run(seeds, &device.wanted()?, &command).map(ExitCode::from);
+                return seeds::run(seeds, &device.run_options()?, &command).map(ExitCode::from);
             }
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
-            let Wanted { devices, link, faults, strict } = device.wanted()?;
+            let RunOptions { devices, link, faults, strict } = device.run_options()?;
             let options = run::Options { fabric, devices, link, faults, strict, command };
             if explain || config::explains() {
                 return record::explained(&options).map(ExitCode::from);
@@ -43,7 +43,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
             device,
             command,
         }) => {
-            let Wanted { devices, link, faults, strict } = device.wanted()?;
+            let RunOptions { devices, link, faults, strict } = device.run_options()?;
             let options = RecordOptions {
                 file,
                 limit,
@@ -92,7 +92,7 @@ fn doctor(arguments: DoctorArgs) -> Result<ExitCode, Error> {
         return Ok(if doctor::doctor()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let fabric = fabric.map_or_else(doctor::own_fabric, Ok)?;
-    let Wanted { devices, link, faults, strict } = device.wanted()?;
+    let RunOptions { devices, link, faults, strict } = device.run_options()?;
     let options = run::Options { fabric, devices, link, faults, strict, command };
     doctor::program(&options).map(ExitCode::from)
 }
@@ -105,7 +105,7 @@ fn check(arguments: CheckArgs) -> Result<u8, Error> {
         return check::file(&file, &findings);
     }
     let fabric = fabric.map_or_else(record::own_fabric, Ok)?;
-    let Wanted { devices, link, faults, strict } = device.wanted()?;
+    let RunOptions { devices, link, faults, strict } = device.run_options()?;
     let options = run::Options { fabric, devices, link, faults, strict, command };
     check::run(&options, limit, &findings)
 }

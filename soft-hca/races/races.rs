@@ -20,7 +20,7 @@ struct Sge {
     lkey: u32,
 }
 
-/// A work request of two elements at most.
+/// A work request of two SGEs at most.
 #[repr(C)]
 struct Request {
     opcode: u32,

@@ -26,7 +26,7 @@ pub enum Format {
     Sarif,
 }
 
-/// What becomes of findings.
+/// The output of findings.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// How they are written.

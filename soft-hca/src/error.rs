@@ -47,9 +47,9 @@ pub enum Error {
     /// The system refuses something.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The fabric's daemon refuses something.
@@ -132,7 +132,7 @@ fn describe(error: &Errno) -> String {
     }
 }
 
-/// What the system refused.
+/// An operation that the system refused.
 pub(crate) fn cannot(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     |source| Error::System { what: what.into(), source }
 }

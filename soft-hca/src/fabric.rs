@@ -28,7 +28,7 @@ use super::daemonize::become_daemon;
 use super::folder_lock::FolderLock;
 use super::{Error, cannot, preload};
 
-/// What to do where a fabric is not as it is wanted.
+/// Advice where a fabric is not as requested.
 const INSTEAD: &str = "end its programs first, or take another one by --fabric";
 
 /// The hidden subcommand that becomes the daemon.
@@ -103,7 +103,7 @@ fn seen(dir: &Path, wanted: &Devices) -> Result<(Vec<DeviceSpec>, DeviceSet), Er
     Ok((specs, found))
 }
 
-/// What the tree of a program is called that finds these of a fabric's devices.
+/// The name of the tree of a program that finds these of a fabric's devices.
 fn tree_name(specs: &[DeviceSpec], found: DeviceSet) -> String {
     let first = &specs[0].name;
     if found == DeviceSet::ALL { first.to_string() } else { format!("{first}-{found}") }
@@ -260,7 +260,7 @@ pub(super) fn end(connection: Connection) {
 fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Connection, Error> {
     let running = connect(dir, FileKind::Lifeline)?;
     if running.is_none() {
-        // What a killed daemon has left behind, but for that by which its programs still get their
+        // Remains of a killed daemon, but for that by which its programs still get their
         // library.
         clear(dir).map_err(cannot(format!("clear {}", dir.display())))?;
         if !wanted.specs.is_empty() {
@@ -282,7 +282,7 @@ fn start(dir: &Path, wanted: &Devices, link: Option<&LinkOptions>) -> Result<Con
             .map_err(cannot(format!("write {}", sysfs::tree(dir, &name).display())))?;
     }
     if let Some(lifeline) = running {
-        // What is in the tree is how it all began.
+        // The tree has the state of the beginning.
         ask(&lifeline, &Request::Sysfs)?;
         return Ok(lifeline);
     }
@@ -299,7 +299,7 @@ fn spawn(dir: &Path, devices: &[DeviceSpec], link: Option<&LinkOptions>) -> Resu
     let log = config::log_file();
     config::log_level()?;
     if std::env::var_os(config::LOG).is_some_and(|path| !path.is_empty()) {
-        // Who asks for a file is told if it cannot be had.
+        // A log file that was requested and cannot be had is an error.
         soft_hca_daemon::log::open(&log).map_err(cannot(format!("write to {}", log.display())))?;
     }
     let exe = std::env::current_exe().map_err(cannot_start())?;

@@ -24,12 +24,12 @@ use super::{doctor, fabric};
 #[derive(Parser)]
 #[command(name = "soft-hca", version, verbatim_doc_comment, after_help = EXAMPLES)]
 pub struct Line {
-    /// What is to be done.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Subcommands,
 }
 
-/// What the help shows beneath the options.
+/// The text of the help beneath the options.
 pub const EXAMPLES: &str = "\
 Examples:
   Look at the device:
@@ -128,12 +128,12 @@ pub enum Subcommands {
     },
     /// Pull a port's cable, or plug it in again
     ///
-    /// What follows is what follows on an adapter: programs get PORT_ERR and PORT_ACTIVE, queue
+    /// The consequences are those of an adapter's: programs get PORT_ERR and PORT_ACTIVE, queue
     /// pairs with an alternate path migrate to it, and what the others send ends with RETRY_EXC_ERR
     /// when their retries are exhausted. `soft-hca ls` shows ports.
     #[command(verbatim_doc_comment)]
     Port {
-        /// What to do with it
+        /// The change
         action: PortAction,
         /// The port, as rxe0/1
         #[arg(value_name = "DEVICE/NUMBER")]
@@ -144,14 +144,14 @@ pub enum Subcommands {
     },
     /// Remove a device, or have it come back
     ///
-    /// What follows is what follows when an adapter is taken out of its slot, or its driver is
+    /// The consequences are those of an adapter that is taken out of its slot, or whose driver is
     /// unbound: programs get DEVICE_FATAL and DEVICE_REMOVAL, every call but those that destroy
     /// something fails with EIO, work requests do not complete any more, and what others send to it
-    /// ends with RETRY_EXC_ERR. Who opens the device after it has come back finds it as it was.
+    /// ends with RETRY_EXC_ERR. A program that opens the device after it has come back finds it as it was.
     /// `soft-hca ls` shows devices that are removed.
     #[command(verbatim_doc_comment)]
     Device {
-        /// What to do with it
+        /// The change
         action: DeviceAction,
         /// The device, as rxe1
         #[arg(value_name = "DEVICE")]
@@ -176,7 +176,7 @@ pub enum Subcommands {
         /// The fabric's folder
         dir: PathBuf,
     },
-    /// What `doctor` starts a program by
+    /// Starts a program for `doctor`
     #[command(name = doctor::START_SUBCOMMAND, hide = true)]
     DoctorStart {
         /// The program and its arguments
@@ -193,7 +193,7 @@ pub enum Subcommands {
     },
 }
 
-/// What is done to a port's cable.
+/// A change to a port's cable.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PortAction {
     /// Pull it
@@ -202,7 +202,7 @@ pub enum PortAction {
     Up,
 }
 
-/// What is done to a device.
+/// A change to a device.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DeviceAction {
     /// Take it out
@@ -211,7 +211,7 @@ pub enum DeviceAction {
     Add,
 }
 
-/// What kind of device there is to be.
+/// Arguments for the devices of a program.
 #[derive(Args)]
 pub struct DeviceArgs {
     /// A device of the fabric [default: rxe0]
@@ -291,22 +291,22 @@ pub struct DeviceArgs {
     pub pcap: Option<PathBuf>,
 }
 
-/// What a program is run with.
+/// Options that a program is run with.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RunOptions {
     /// The devices.
     pub devices: Devices,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
-    /// What goes wrong in the program, if anything.
+    /// Faults in the program.
     pub faults: Option<Plan>,
     /// The seed, if the program is run strictly.
     pub strict: Option<u64>,
 }
 
 impl DeviceArgs {
-    /// What is wanted by these arguments or by the environment.
-    pub fn wanted(self) -> Result<Wanted, config::Error> {
+    /// The options of these arguments, or of the environment.
+    pub fn run_options(self) -> Result<RunOptions, config::Error> {
         let (packets, faults, programs) = config::faults(self.fault)?.split();
         let mut specs = config::devices(self.device)?;
         if self.like.is_some() && specs.is_empty() {
@@ -326,7 +326,7 @@ impl DeviceArgs {
         if let (Some(None), Some(seed)) = (self.strict, strict) {
             eprintln!("soft-hca: --strict={seed}");
         }
-        Ok(Wanted { devices, link, faults: programs, strict })
+        Ok(RunOptions { devices, link, faults: programs, strict })
     }
 }
 
@@ -365,7 +365,7 @@ pub struct RunArgs {
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,
-    /// What kind of device there is to be.
+    /// Its devices.
     #[command(flatten)]
     pub device: DeviceArgs,
     /// The program and its arguments
@@ -394,7 +394,7 @@ pub struct RecordArgs {
     /// The fabric [default: one of its own; without CMD: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,
-    /// What kind of device there is to be.
+    /// Its devices.
     #[command(flatten)]
     pub device: DeviceArgs,
     /// The program and its arguments
@@ -428,7 +428,7 @@ pub struct CheckArgs {
     /// The fabric [default: one of its own]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,
-    /// What kind of device there is to be.
+    /// Its devices.
     #[command(flatten)]
     pub device: DeviceArgs,
     /// The program and its arguments
@@ -447,7 +447,7 @@ pub struct DoctorArgs {
     /// The fabric [default: one of its own]
     #[arg(long, value_name = "FABRIC", requires = "command")]
     pub fabric: Option<FabricName>,
-    /// What kind of device there is to be.
+    /// Its devices.
     #[command(flatten)]
     pub device: DeviceArgs,
     /// The program and its arguments
@@ -495,10 +495,10 @@ pub struct ShowArgs {
     /// Write a page with a picture of the run, for any browser
     #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath, group = VIEW)]
     pub html: Option<PathBuf>,
-    /// What the page is called [default: the command that was recorded]
+    /// The page's title [default: the command that was recorded]
     #[arg(long, value_name = "TITLE", requires = "html")]
     pub title: Option<String>,
-    /// What the page says of functions beside their calls: an array of {"file", "function", "texts": [{"text",
+    /// References that the page shows beside calls, by function: an array of {"file", "function", "texts": [{"text",
     /// "link"}]}
     #[arg(long, value_name = "JSON", requires = "html", value_hint = ValueHint::FilePath)]
     pub references: Option<PathBuf>,

@@ -55,7 +55,7 @@ fn listings(dirs: &[PathBuf], request: &Request) -> Vec<Result<Option<String>, E
     })
 }
 
-/// What the daemon says of its fabric; `None` if there is none, or it has just ended.
+/// The daemon's listing of its fabric; `None` if there is none, or it has just ended.
 fn listing(dir: &Path, request: &Request) -> Result<Option<String>, Error> {
     let Some(connection) = fabric::look(dir)? else { return Ok(None) };
     let fds = match fabric::ask_or(&fabric::give_up, &connection, request) {
@@ -66,7 +66,7 @@ fn listing(dir: &Path, request: &Request) -> Result<Option<String>, Error> {
     text_of(fds).map(Some)
 }
 
-/// What the daemon has written to a file.
+/// The text that the daemon has written to a file.
 pub(super) fn text_of(fds: Vec<OwnedFd>) -> Result<String, Error> {
     let mut text = Vec::new();
     for fd in fds {

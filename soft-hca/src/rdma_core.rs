@@ -1,4 +1,4 @@
-//! What releases of rdma-core get wrong: bugs of their rxe provider that programs notice here.
+//! Bugs of releases of rdma-core, in their rxe provider, that programs notice here.
 //!
 //! The releases are those whose `providers/rxe/rxe.c` has the bug; each bug was seen with Debian's 44.0
 //! or 56.1, and gone with 65.0. `ibv_wr_set_sge_list`, whose sum of lengths is wrong before 64, is not
@@ -30,7 +30,7 @@ impl Version {
         }
     }
 
-    /// What it gets wrong.
+    /// Its bugs.
     pub(super) fn bugs(self) -> impl Iterator<Item = &'static Bug> {
         BUGS.iter().filter(move |bug| bug.is_in(self))
     }
@@ -50,9 +50,9 @@ pub(super) struct Bug {
     until: u32,
     /// Releases between that had it mended later: from these on they are without it.
     mended: &'static [(u32, u32)],
-    /// What a program notices.
+    /// The symptom in a program.
     pub(super) what: &'static str,
-    /// What works.
+    /// The way that works.
     instead: &'static str,
 }
 
@@ -120,7 +120,7 @@ impl Bug {
         self.mended.iter().find(|(with, _)| *with == major).map(|(_, minor)| *minor)
     }
 
-    /// What to do about it.
+    /// The advice for it.
     pub(super) fn fix(&self, version: Version) -> String {
         let Self { until, instead, .. } = self;
         let major = version.major;

@@ -17,7 +17,7 @@ use super::{Error, change, outside, preload, sanitizer};
 /// Without this file libibverbs does not look for the rxe provider unless it is told to.
 const RXE_DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
 
-/// What to run, and where.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The fabric.
@@ -26,7 +26,7 @@ pub struct Options {
     pub devices: Devices,
     /// The link to other hosts, if there is to be one.
     pub link: Option<LinkOptions>,
-    /// What goes wrong in the program, if anything.
+    /// Faults in the program.
     pub faults: Option<Plan>,
     /// The seed, if it is run strictly.
     pub strict: Option<u64>,

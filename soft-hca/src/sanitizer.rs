@@ -82,12 +82,12 @@ const SANITIZERS: [Sanitizer; 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub name: &'static str,
-    pub told: Told,
+    pub reporting: Reporting,
 }
 
 /// Whether a sanitizer is told what the device does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Reporting {
     Yes,
     /// It would be, but the program does not export its functions.
     NotExported,
@@ -109,13 +109,13 @@ pub(super) fn of_program(exe: &Path, mapped: &[PathBuf]) -> Vec<Found> {
         if !is_shared && function(begins).is_none() {
             return None;
         }
-        let told = match is_told_by {
-            None => Told::No,
-            Some(_) if is_shared => Told::Yes,
-            Some(by) if function(by) == Some(Visible::Exported) => Told::Yes,
-            Some(_) => Told::NotExported,
+        let reporting = match is_told_by {
+            None => Reporting::No,
+            Some(_) if is_shared => Reporting::Yes,
+            Some(by) if function(by) == Some(Visible::Exported) => Reporting::Yes,
+            Some(_) => Reporting::NotExported,
         };
-        Some(Found { name, told })
+        Some(Found { name, reporting })
     };
     let (large, small) = SANITIZERS.split_at(3);
     let found: Vec<Found> = large.iter().filter_map(of).collect();
@@ -134,7 +134,7 @@ mod tests {
         let told = |library: &str| of_program(Path::new("/bin/true"), &[library.into()]);
         assert_eq!(
             told("/usr/lib/libtsan.so.2"),
-            [Found { name: "ThreadSanitizer", told: Told::Yes }]
+            [Found { name: "ThreadSanitizer", reporting: Reporting::Yes }]
         );
     }
 

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, IsTerminal, stderr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::line::Wanted;
+use super::line::RunOptions;
 use super::record::{self, OUT_OF_TIME, RecordOptions};
 use super::{Error, cannot};
 
@@ -22,7 +22,7 @@ pub struct Seeds {
 }
 
 /// Runs a program with a seed after the other until it fails. Gives the exit status of the last run.
-pub fn run(seeds: Seeds, wanted: &Wanted, command: &[OsString]) -> Result<u8, Error> {
+pub fn run(seeds: Seeds, wanted: &RunOptions, command: &[OsString]) -> Result<u8, Error> {
     let Seeds { first, count, time } = seeds;
     let mut progress = Progress::new(count);
     for number in 0..count {

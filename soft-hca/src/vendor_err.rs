@@ -10,10 +10,10 @@ use crate::Error;
 /// The failure in a sentence, for programmers.
 fn sentence(failure: Failure) -> &'static str {
     match failure {
-        Failure::LocalBounds => "an element of the work request is longer than its memory region",
-        Failure::LocalKey => "the lkey of an element is no memory region's, or no longer",
+        Failure::LocalBounds => "an SGE of the work request is longer than its memory region",
+        Failure::LocalKey => "the lkey of an SGE is no memory region's, or no longer",
         Failure::LocalAccess => {
-            "the memory region of an element lacks a right: the answer of an RDMA read or an atomic needs \
+            "the memory region of an SGE lacks a right: the answer of an RDMA read or an atomic needs \
              IBV_ACCESS_LOCAL_WRITE. It shows when the answer comes"
         }
         Failure::PostedInError => {

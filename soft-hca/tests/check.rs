@@ -182,7 +182,7 @@ fn each_mistake_in_rust_and_its_cure() {
     place.assert_gone();
 }
 
-/// What is found of the wrong program of each case, and nothing of the corrected one.
+/// The wrong program of each case is found, and nothing is of the corrected one.
 fn mistakes_and_cures(place: &Place, program: &str) {
     for (case, rule) in RULES.map(|rule| (rule, rule)).into_iter().chain(MORE) {
         mistake_and_cure(place, &format!("{program} {case}"), rule);
@@ -335,7 +335,7 @@ fn runs_that_fail_or_hang_are_to_be_explained() {
     place.assert_gone();
 }
 
-/// Who watches its memory is found in a record, if writes were held back in its run.
+/// A program that watches its memory is found in a record, if writes were held back in its run.
 #[test]
 fn a_watcher_in_a_record() {
     if !polls_are_seen() {

@@ -11,14 +11,14 @@ use programs::place::Place;
 use programs::{LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors};
 use serde_json::{Value, json};
 
-/// What programs may be found to do, and what they are found to do in each run.
-struct Known {
+/// Findings that programs may have, and those that they have in each run.
+struct Findings {
     may: &'static [&'static str],
     does: &'static [&'static str],
 }
 
 /// Records a fabric while programs run in it, and compares what is found of them.
-fn check(name: &str, known: &Known, runs: impl FnOnce(&Place)) {
+fn check(name: &str, known: &Findings, runs: impl FnOnce(&Place)) {
     if !polls_are_seen() {
         return;
     }
@@ -47,7 +47,7 @@ fn check(name: &str, known: &Known, runs: impl FnOnce(&Place)) {
     assert!(known.does.iter().all(|rule| found.contains(rule)), "{name}: {found:?}\n{findings}");
 }
 
-fn ucx(name: &str, transports: &str, tests: &[&str], known: &Known) {
+fn ucx(name: &str, transports: &str, tests: &[&str], known: &Findings) {
     if !installed(&["ucx_perftest"]) {
         return;
     }
@@ -80,7 +80,7 @@ fn ucx_over_datagrams() {
 }
 
 /// An MPI over a transport of UCX.
-fn mpi(name: &str, mpi: Mpi, transport: &str, known: &Known) {
+fn mpi(name: &str, mpi: Mpi, transport: &str, known: &Findings) {
     if mpi.is_installed() {
         check(name, known, |place| {
             mpi.start(place, |command| command.env("UCX_TLS", transport)).succeed();
@@ -89,8 +89,8 @@ fn mpi(name: &str, mpi: Mpi, transport: &str, known: &Known) {
 }
 
 /// Of UCX's reliable connections, and of its datagrams.
-const OVER_RC: Known = Known { may: &["inline-size"], does: &["timers"] };
-const OVER_UD: Known = Known { may: &["inline-size"], does: &[] };
+const OVER_RC: Findings = Findings { may: &["inline-size"], does: &["timers"] };
+const OVER_UD: Findings = Findings { may: &["inline-size"], does: &[] };
 
 #[test]
 fn mpich_over_ucx() {
@@ -119,7 +119,7 @@ fn dapl_by_the_manager() {
         return;
     }
     const PORT: u16 = 45_278;
-    let known = Known { may: &[], does: &[] };
+    let known = Findings { may: &[], does: &[] };
     check("checked-dapl", &known, |place| {
         let line =
             "rxe0-cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"127.0.0.1 0\" \"\"\n";
@@ -147,7 +147,7 @@ fn qemu_migrates() {
         return;
     }
     const PORT: u16 = 4444;
-    let known = Known { may: &["leaked", "buffer-early"], does: &[] };
+    let known = Findings { may: &["leaked", "buffer-early"], does: &[] };
     check("checked-qemu", &known, |place| {
         let kind = Kind { memory: Memory::Shared, mebibytes: 64 };
         let mut source = Machine::start(place, kind);

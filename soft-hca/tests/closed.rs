@@ -15,10 +15,10 @@ use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, skipped, 
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
 
-/// What a program says that is closed.
+/// The line of a program that is closed.
 const LINE: &str = "soft-hca: this system does not let programs reach each other's memory (";
 
-/// What the system lets one program do.
+/// A right that the system gives one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     Free,

@@ -36,7 +36,7 @@ impl Place {
         self.command(arguments).output().unwrap()
     }
 
-    /// What a shell script in the default fabric prints.
+    /// The output of a shell script in the default fabric.
     fn script(&self, script: &str) -> String {
         let output = self.output(&["run", "--", "sh", "-c", script]);
         assert!(output.status.success(), "{output:?}");

@@ -20,7 +20,7 @@ const ROCE_BYTES: u64 = 14 + 20 + 8 + 12 + 4;
 /// LRH, BTH and ICRC.
 const INFINIBAND_BYTES: u64 = 8 + 12 + 4;
 const AETH_BYTES: u64 = 4;
-/// What the ping-pongs send in each direction: messages of 4096 bytes by an MTU of 1024.
+/// The ping-pongs' traffic in each direction: messages of 4096 bytes by an MTU of 1024.
 const MESSAGES: u64 = 100;
 const MESSAGE_BYTES: u64 = 4096;
 const MESSAGE_PACKETS: u64 = 4;
@@ -41,7 +41,7 @@ fn ping_pong(place: &Place, options: &str) {
     server.succeed();
 }
 
-/// What a program in the fabric reads of all counters of a port, by folder and name.
+/// All counters of a port, as a program in the fabric reads them, by folder and name.
 fn counters(place: &Place, port: &str) -> BTreeMap<String, u64> {
     let dir = format!("/sys/class/infiniband/{port}");
     let text = place.start(&format!("grep -r . {dir}/counters {dir}/hw_counters")).succeed();

@@ -68,7 +68,7 @@ fn dtest() {
             {
                 let contains = |what: &str| text.contains(&format!("buffer contains: {what} data"));
                 assert!(contains(&format!("{other} RDMA write")), "{text}");
-                // Who reads does not wait until the peer has written that into its own memory. Before,
+                // The reading side does not wait until the peer has written that into its own memory. Before,
                 // there is what was written to it.
                 let reads = [format!("{other} RDMA read"), format!("{own} RDMA write")];
                 assert!(reads.iter().any(|what| contains(what)), "{text}");

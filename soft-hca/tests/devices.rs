@@ -144,7 +144,7 @@ fn the_connection_manager_finds_paths() {
     let line = format!("mckey -m 239.1.1.1 -b {LOCALHOST} -C 10");
     let mut receiver = place.start(&line);
     receiver.wait_until(|| place.objects().iter().any(|object| object.starts_with("qp ")));
-    // What is sent before the receiver has joined is lost, as on any network.
+    // Datagrams before the receiver has joined are lost, as on any network.
     let joined = ["joined dgid: ff12:4001:ffff::f01:101 mlid 0xc000", "return status 0"];
     let end = Instant::now() + LIMIT;
     while receiver.ends_within(Duration::from_secs(1)).is_none() && Instant::now() < end {
@@ -329,7 +329,7 @@ fn a_fault_pulls_a_cable_at_a_call() {
     place.end(keeper);
 }
 
-/// Whoever comes first decides.
+/// The first program decides.
 #[test]
 fn who_comes_later_is_told() {
     let place = with("later", &["rxe0:infiniband"]);

@@ -178,7 +178,7 @@ fn messages_of_the_connection_manager_get_lost() {
         return;
     }
     let Some(hosts) = Hosts::new("disturbed-cm") else { return };
-    // What mostly waits for lost messages needs no processor.
+    // Programs that mostly wait for lost messages need no processor.
     const LOSS: &str = "drop:nth=1,dir=send,qp=1 duplicate:qp=1";
     const ANSWERS: &str = "duplicate:dir=send,qp=1";
     const REQUEST_LOSS: &str = "drop:nth=1,dir=send,qp=1 duplicate:dir=receive,qp=1";
@@ -217,7 +217,7 @@ fn a_gibibyte_comes_right() {
     hosts.b.place.assert_gone();
 }
 
-/// What `--pcap` has written is what was on the wire, whole and right, after a daemon that was killed
+/// A file of `--pcap` has what was on the wire, whole and right, after a daemon that was killed
 /// too.
 #[test]
 fn recordings_are_right() {

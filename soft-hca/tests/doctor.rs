@@ -126,7 +126,7 @@ fn a_child_that_stops() {
     }
 }
 
-/// What goes on behind the program goes on by itself.
+/// A child that outlives the program goes on by itself.
 #[test]
 fn a_program_that_is_left_behind() {
     let place = Place::new("doctor-behind");

@@ -1,4 +1,4 @@
-//! What both sides of a request that fails are told: statuses, asynchronous events, states. As
+//! Reports to both sides of a request that fails: statuses, asynchronous events, states. As
 //! `docs/errors.md` has it, within a fabric and by its link to other hosts alike.
 
 use programs::compile;

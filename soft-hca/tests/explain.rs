@@ -1,11 +1,11 @@
-//! What `soft-hca explain` says of real programs that do something wrong, `wrong/wrong.py`.
+//! `soft-hca explain` of real programs that do something wrong, `wrong/wrong.py`.
 
 use std::fs;
 
 use programs::place::Place;
 use programs::{installed, polls_are_seen, pyverbs};
 
-/// What is explained of a command that is recorded, line by line.
+/// The explanation of a command that is recorded, line by line.
 fn explained(place: &Place, command: &[&str]) -> Vec<String> {
     explained_on(place, &[], command)
 }
@@ -294,10 +294,10 @@ fn a_refusals_cause_is_that_of_its_check() {
     assert!(cause.starts_with("ah_attr.grh.dgid was not set"), "{cause}");
     let Some(lines) = mistake("refused_posts") else { return };
     for (why, cause) in [
-        ("more elements than the queue pair's max_send_sge", "asked for fewer elements"),
+        ("more SGEs than the queue pair's max_send_sge", "asked for fewer SGEs"),
         ("more inline data than", "cap.max_inline_data"),
         ("the address of an atomic operation", "a multiple of 8"),
-        ("more elements than the queue's max_recv_sge", "asked for fewer elements"),
+        ("more SGEs than the queue's max_recv_sge", "asked for fewer SGEs"),
         (
             "receives are posted from INIT on",
             "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
@@ -318,9 +318,9 @@ fn refusals_have_values_and_limits() {
     let Some(lines) = mistake("beyond_limits") else { return };
     assert_eq!(
         refusal(&lines, "ibv_create_cq"),
-        "more completions than the device's max_cqe: asked for 40000, limit 32767"
+        "more completions than the device's max_cqe: requested 40000, limit 32767"
     );
-    let index = "the port's GID table has no entry at sgid_index: asked for 200, entries ";
+    let index = "the port's GID table has no entry at sgid_index: requested 200, entries ";
     assert!(refusal(&lines, "ibv_create_ah").starts_with(index), "{lines:?}");
     assert!(refusal(&lines, "ibv_create_ah").ends_with(", limit 15"), "{lines:?}");
     assert!(refusal(&lines, "ibv_modify_qp").starts_with(index), "{lines:?}");
@@ -408,7 +408,7 @@ fn what_the_library_refuses_by_itself() {
     let Some(lines) = mistake("full_queue") else { return };
     let full = refusal(&lines, "ibv_post_send");
     assert!(full.starts_with("the send queue is full (max_send_wr): posted "), "{lines:?}");
-    assert!(full.contains(", asked 32; the send work request wr_id=0x3 of qp "), "{lines:?}");
+    assert!(full.contains(", requested 32; the send work request wr_id=0x3 of qp "), "{lines:?}");
     assert!(full.contains(" waits: on the peer's side: the receiver has no receive posted"));
     let Some(lines) = mistake("full_receive_queue") else { return };
     let full = refusal(&lines, "ibv_post_recv");
@@ -416,10 +416,10 @@ fn what_the_library_refuses_by_itself() {
     let Some(lines) = mistake("refused_posts") else { return };
     let all = lines.join("\n");
     for why in [
-        "more elements than the queue pair's max_send_sge: asked 20, limit 1",
-        "more inline data than the queue pair's max_inline_data: asked 4096, limit ",
+        "more SGEs than the queue pair's max_send_sge: requested 20, limit 1",
+        "more inline data than the queue pair's max_inline_data: requested 4096, limit ",
         "the address of an atomic operation is not a multiple of eight: address 0x",
-        "more elements than the queue's max_recv_sge: asked 20, limit 1",
+        "more SGEs than the queue's max_recv_sge: requested 20, limit 1",
         "receives are posted from INIT on, not in RESET: state IBV_QPS_RESET",
     ] {
         assert!(all.contains(&format!("    why: {why}")), "no \"{why}\" in {all}");

@@ -75,7 +75,7 @@ fn a_receiver_is_not_ready() {
     let waits = || server.output().contains("the receiver has no receive posted");
     assert!(comes_about(LIMIT, waits), "{}", server.output());
     client.kill();
-    // Who explains passes it on.
+    // `explain` passes it on.
     assert!(Command::new("kill").arg(server.pid().to_string()).status().unwrap().success());
     server.wait();
     place.assert_gone();

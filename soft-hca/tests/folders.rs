@@ -23,7 +23,7 @@ fn install(place: &Place) -> [PathBuf; 2] {
     })
 }
 
-/// What a command prints that has to end well.
+/// The output of a command that has to end well.
 fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! What `soft-hca explain` says of programs that hang, `hangs/hangs.c`, and of such that do not.
+//! `soft-hca explain` of programs that hang, `hangs/hangs.c`, and of such that do not.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ type Case = (&'static str, &'static [&'static str]);
 /// Cases at a time: most sleep.
 const AT_ONCE: usize = 4;
 
-/// What is said of a program in which nothing is wrong.
+/// The text of a program in which nothing is wrong.
 const NOTHING: &[&str] = &["Nothing went wrong that the device knows of.\n"];
 
 const QUEUES: [Case; 18] = [
@@ -191,7 +191,7 @@ const CONNECTIONS: [Case; 11] = [
     ("event_given_back_late", NOTHING),
 ];
 
-/// What a command prints.
+/// The output of a command.
 fn said(place: &Place, arguments: &[&str]) -> String {
     let output = place.command(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -253,7 +253,7 @@ fn events_that_do_not_come() {
     explain("hangs-connections", &CONNECTIONS);
 }
 
-/// What is said of a program while it hangs, by `soft-hca run --explain` and by `soft-hca ls --why`.
+/// Lines about a program while it hangs, by `soft-hca run --explain` and by `soft-hca ls --why`.
 const LIVE: [(&str, &str); 14] = [
     ("never_armed", ", and it is not armed; usual cause: ibv_req_notify_cq is missing"),
     (
@@ -343,7 +343,7 @@ fn who_hangs_is_told_of_at_once() {
     place.assert_gone();
 }
 
-/// What `soft-hca ls --why` says of programs that poll in vain, and `soft-hca run --explain`.
+/// Lines of `soft-hca ls --why` and `soft-hca run --explain` about programs that poll in vain.
 const POLLS: [(&str, &str); 4] = [
     ("unsignaled", " is done without a completion: IBV_SEND_SIGNALED was not set; usual cause: "),
     ("unposted", " has no send and no receive posted; usual cause: "),

@@ -13,7 +13,7 @@ const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loa
 const CHURN_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/churn.c");
 const EARLY_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/early.c");
 
-/// What each round of sizes prints behind its first line.
+/// The output of each round of sizes behind its first line.
 const SIZES: &str = "\
 1 bytes: right
 8 bytes: right

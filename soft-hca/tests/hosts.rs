@@ -200,7 +200,7 @@ fn interrupt(program: &Program) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// Whoever looks at the packets finds them right: Wireshark their structure, and a check of our own
+/// The packets are right: Wireshark checks their structure, and a check of our own
 /// their ICRC, with the addresses and the id that were sent.
 #[test]
 fn packets_are_right() {

@@ -26,7 +26,7 @@ fn rping() {
     assert_gone(&hosts);
 }
 
-/// What other hosts do not reach still leads to this host's programs, on a link of either family.
+/// Addresses that other hosts do not reach still lead to this host's programs, on a link of either family.
 #[test]
 fn on_one_host() {
     if !installed(&["rping"]) {

@@ -1,5 +1,5 @@
 //! Death between two hosts: programs and whole fabrics that are killed, and a host that is cut off.
-//! Who is left is told in the time that its queue pairs' attributes say, nothing remains, and the
+//! The survivor is told in the time that its queue pairs' attributes say, nothing remains, and the
 //! next pair is connected at once, also to a fabric that was started anew at the same address.
 //!
 //! `SOFT_HCA_LONG=1` kills 200 times, and `SOFT_HCA_SEED` another number does it differently. See
@@ -90,7 +90,7 @@ fn has_connection(host: &Host) -> bool {
     host.place.objects().iter().any(|line| line.starts_with("qp ") && line.contains(" state RTS "))
 }
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Server,
@@ -132,13 +132,13 @@ impl Ends {
 }
 
 /// A host that is kept alive, and the descriptors of its daemon.
-struct Kept {
+struct Survivor {
     keeper: Program,
     daemon: u32,
     descriptors: usize,
 }
 
-impl Kept {
+impl Survivor {
     fn new(host: &Host) -> Self {
         let keeper = host.place.keep();
         let [daemon] = host.place.daemons()[..] else { panic!("no daemon") };
@@ -188,7 +188,7 @@ fn either_side_is_killed() {
     let Some(hosts) = Hosts::new("hosts-death") else { return };
     let _alone = the_processors();
     let mut random = Random::new(8);
-    let mut kept = [Kept::new(&hosts.a), Kept::new(&hosts.b)];
+    let mut kept = [Survivor::new(&hosts.a), Survivor::new(&hosts.b)];
     let (mut ends, mut longest_next) = (Ends::default(), Duration::ZERO);
     let rounds = if is_long() { 200 } else { 6 };
     for round in 0..rounds {
@@ -242,7 +242,7 @@ fn a_host_is_cut_off() {
     }
     let Some(hosts) = Hosts::new("hosts-cut") else { return };
     let _alone = the_processors();
-    let kept = [Kept::new(&hosts.a), Kept::new(&hosts.b)];
+    let kept = [Survivor::new(&hosts.a), Survivor::new(&hosts.b)];
     for _ in 0..if is_long() { 10 } else { 1 } {
         let [mut server, mut client] = Pair::Writers.start(&hosts, tcp::free_port());
         for (program, host) in [(&mut server, &hosts.a), (&mut client, &hosts.b)] {

@@ -89,7 +89,7 @@ fn datagrams_to_groups(hosts: &Hosts, sender: &Host) {
         let heard = listener.output();
         let header = "class 104, hop limit 7\n";
         assert_eq!(heard, format!("attached\n{header}{header}detached\n"));
-        // Whoever it came from, it has come by the link.
+        // It has come by the link, from whichever sender.
         let listing = hosts.a.place.listing();
         assert!(listing.contains("roce ") && !listing.contains(" 0 received"), "{listing}");
         listener.kill();
@@ -97,7 +97,7 @@ fn datagrams_to_groups(hosts: &Hosts, sender: &Host) {
     assert_gone(hosts);
 }
 
-/// Who is killed is no member any more.
+/// A program that is killed is no member any more.
 #[test]
 fn a_member_is_killed() {
     if !installed(&["mckey"]) {

@@ -52,7 +52,7 @@ fn libfabric_messages_without_connections() {
     fabric_ping_pong("hosts-fi-rxm", "-p verbs;ofi_rxm -e rdm", &MESSAGES);
 }
 
-/// Who looks for addresses by itself finds those that the other host reaches, and no others.
+/// A program that looks for addresses by itself finds those that the other host reaches, and no others.
 #[test]
 fn libfabric_lists_the_link() {
     if !installed(&["fi_info"]) {

@@ -1,4 +1,4 @@
-//! Programs that run their share of the port to other hosts by themselves: how they leave it, and the same
+//! Programs that run their lease of the port to other hosts by themselves: how they leave it, and the same
 //! where they do not (`SOFT_HCA_OWN_PORT=0`). What they send and receive is in `hosts.rs` and its like.
 
 use std::process::Command;
@@ -14,7 +14,7 @@ use programs::{
     tcp, the_processors,
 };
 
-/// Before a program whose share the link's thread runs.
+/// Before a program whose lease the link's thread runs.
 const NOT_OWN: &str = "env SOFT_HCA_OWN_PORT=0";
 const LEAVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_port/leave.c");
 
@@ -64,7 +64,7 @@ fn leave(before: &str, how: &str, expected: &str) {
     let Some(hosts) = Hosts::with(&format!("own-{how}"), 1500, &[&option]) else { return };
     let Some(program) = compile(&hosts.a.place, LEAVE, &["ibverbs"]) else { return };
     let _alone = the_processors();
-    // What it does last may be done when the link's thread looks, too.
+    // Its last step may be done when the link's thread looks, too.
     for _ in 0..5 {
         let line = format!("{before} {program} {how}");
         assert_eq!(hosts.a.place.start(&line).succeed(), expected);
@@ -83,7 +83,7 @@ fn who_leaves_at_once_has_acknowledged() {
     }
 }
 
-/// The same where the link's thread runs the share.
+/// The same where the link's thread runs the lease.
 #[test]
 fn who_leaves_a_queue_pair_at_once_has_acknowledged() {
     for how in ["error", "destroy"] {
@@ -104,7 +104,7 @@ fn children_have_no_sockets() {
     );
 }
 
-/// The listing tells who has a share. Who is killed leaves it to the next one.
+/// The listing tells who has a lease. Who is killed leaves it to the next one.
 #[test]
 fn a_program_is_killed() {
     if !polls_are_seen() {
@@ -127,15 +127,15 @@ fn a_program_is_killed() {
     }
 }
 
-/// A pair that does not end by itself, at work, each with its share.
+/// A pair that does not end by itself, at work, each with its lease.
 fn endless(hosts: &Hosts, options: &str) -> [Program; 2] {
     let port = tcp::free_port();
     let line = format!("ibv_rc_pingpong -d rxe0 -g 1 -n 100000000 -p {port} {options}");
     let mut server = hosts.a.place.start(&line);
     server.wait_until(|| hosts.a.listens(port));
     let mut client = hosts.b.place.start(&format!("{line} {}", hosts.a.address));
-    let has_share = |listing: String| listing.contains("comm ibv_rc_pingpong share 1");
-    client.wait_until(|| has_share(hosts.a.place.listing()) && has_share(hosts.b.place.listing()));
+    let has_lease = |listing: String| listing.contains("comm ibv_rc_pingpong port lease 1");
+    client.wait_until(|| has_lease(hosts.a.place.listing()) && has_lease(hosts.b.place.listing()));
     let is_at_work = || hosts.b.place.objects().iter().any(|line| line.contains("state RTS"));
     client.wait_until(is_at_work);
     [server, client]
@@ -178,7 +178,7 @@ fn the_fabric_is_killed() {
 }
 
 /// Checked traffic, of which one side or both are stopped again and again at a random moment (SIGSTOP). The
-/// link's thread goes on with their shares and they get them back; no byte is lost or comes twice, and
+/// link's thread goes on with their leases and they get them back; no byte is lost or comes twice, and
 /// another pair of the hosts does not wait.
 #[test]
 fn programs_are_stopped() {

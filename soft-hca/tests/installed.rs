@@ -1,4 +1,4 @@
-//! What `cargo install` installs: the command and, as programs, the libraries that it preloads.
+//! Installation by `cargo install`: the command and, as programs, the libraries that it preloads.
 //!
 //! See `stock.rs` about programs that are not installed; the package is ibverbs-utils.
 

@@ -33,13 +33,13 @@ struct Pair<'a> {
     client: &'a str,
     /// Whether the port is one of the connection manager.
     is_by_cm: bool,
-    /// What a survivor may say; if there is nothing here, it may keep silent, too.
+    /// Lines that a survivor may print; without any it may keep silent, too.
     last_words: &'a [&'a str],
-    /// Who may wait for a message from the dead peer for ever.
+    /// The sides that may wait for a message from the dead peer for ever.
     may_wait: Patience,
 }
 
-/// Who may wait for a message from a dead peer for ever: without a work request in the send queue
+/// The sides that may wait for a message from a dead peer for ever: without a work request in the send queue
 /// nothing tells a program that only looks for completions, whatever the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
@@ -48,7 +48,7 @@ enum Patience {
     Both,
 }
 
-/// What becomes of the one that is not killed.
+/// The fates of those that are not killed.
 #[derive(Debug, Default)]
 struct Tally {
     ended: u32,

@@ -14,7 +14,7 @@ use soft_hca_verbs::*;
 
 use programs::{headers, installed};
 
-/// What names begin with in the headers, our names of numbers, and the numbers that have some.
+/// The prefix of names in the headers, our names of numbers, and the numbers that have some.
 type Numbers = (&'static str, fn(u32) -> Option<&'static str>, std::ops::Range<u32>);
 
 const NUMBERS: [Numbers; 3] = [

@@ -76,7 +76,7 @@ fn tools_show_the_limits() {
     for (profile, expected) in [
         ("mlx5", ["30", "30", "1048576", "ATOMIC_HCA"]),
         ("irdma", ["13", "13", "4063", "ATOMIC_NONE"]),
-        // What a device tells is the smaller one of the limits of sends and receives.
+        // A device tells the smaller one of the limits of sends and receives.
         ("erdma", ["1", "1", "8192", "ATOMIC_HCA"]),
         ("rxe", ["32", "32", "1048576", "ATOMIC_HCA"]),
     ] {

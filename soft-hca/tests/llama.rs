@@ -16,10 +16,10 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/llama/matrices.
 
 const SERVER: &str = "ggml-rpc-server";
 
-/// What both sides say of a connection.
+/// The line of both sides about a connection.
 const BY_RDMA: &str = "RDMA activated: ";
 
-/// What the server says of one first.
+/// The server's first line about one.
 const ACCEPTED: &str = "Accepted client connection";
 
 /// Of all sizes of matrices.c.

@@ -31,7 +31,7 @@ fn run(name: &str, mpi: Mpi, transports: Option<&str>, lane: Option<&str>) {
     let said: Vec<&str> = text.lines().filter(|line| !line.contains(" UCX  ")).collect();
     assert_eq!(said, LINES, "{text}");
     if let Some(lane) = lane {
-        // What it is told to UCX says once in each rank.
+        // UCX prints once in each rank what it is told to.
         let chosen: Vec<&str> = text.lines().filter(|line| line.contains("ep_cfg[0]: ")).collect();
         assert_eq!(chosen.len(), RANKS, "{text}");
         assert!(chosen.iter().all(|line| line.contains(lane)), "{text}");

@@ -1,7 +1,7 @@
 //! Programs of the distribution that have nothing to do with rdma-core: fio, libfabric, qperf, and
 //! programs for TCP sockets that rdma-core's rsocket library turns to RDMA.
 //!
-//! What is not installed is skipped, as in `stock.rs`. The packages are fio, libfabric-bin, qperf, iperf
+//! Programs that are not installed are skipped, as in `stock.rs`. The packages are fio, libfabric-bin, qperf, iperf
 //! and netcat-traditional.
 
 use std::fs::{self, File};

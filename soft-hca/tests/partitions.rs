@@ -19,7 +19,7 @@ const DEVICES: [&str; 2] = [
     "rxe0:infiniband,pkey=0x8001,pkey=0x0002,lmc=2",
     "rxe1:infiniband,pkey=0x8001,pkey=0x8002,pkey=0x8003",
 ];
-/// What is printed of a queue pair that has nothing to hear: IBV_WC_RETRY_EXC_ERR is 12.
+/// The output of a queue pair that has nothing to hear: IBV_WC_RETRY_EXC_ERR is 12.
 const SILENCE: &str = "12 False\n";
 const HEARD: &str = "0 True\n";
 
@@ -42,7 +42,7 @@ impl Cases {
         Some(Self { place, python })
     }
 
-    /// What a case prints.
+    /// The output of a case.
     fn run(&self, case: &str) -> String {
         self.place.start(&format!("{} partitions.py {case}", self.python.display())).succeed()
     }
@@ -65,7 +65,7 @@ fn ports_have_a_table_of_p_keys() {
     cases.place.assert_gone();
 }
 
-/// Whoever is in another partition, or a limited member as oneself, hears nothing.
+/// A queue pair in another partition, or a limited member as the sender is, hears nothing.
 #[test]
 fn partitions_are_apart() {
     let Some(cases) = Cases::new("apart") else { return };

@@ -37,7 +37,7 @@ if count.value:
 print(count.value, 'devices')
 ";
 
-/// What the doctor says of a program of the other release which brings a libibverbs along, given these folders.
+/// The doctor's output on a program of the other release which brings a libibverbs along, given these folders.
 fn doctor(place: &Place, programs: &Path, library: &Path, folders: &[&Path]) -> String {
     let script = place.file("load.py");
     fs::write(&script, SCRIPT).unwrap();

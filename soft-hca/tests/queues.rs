@@ -1,4 +1,4 @@
-//! What a program sees of its queues: requests that are refused, shared receives, windows, and
+//! Queues as a program sees them: requests that are refused, shared receives, windows, and
 //! completion queues that are overrun.
 //!
 //! See `stock.rs` about programs that are not installed, and about those of another release; the

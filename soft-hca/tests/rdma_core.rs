@@ -1,4 +1,4 @@
-//! What `soft-hca doctor` says of the installed rdma-core, and whether that is so.
+//! `soft-hca doctor` on the installed rdma-core, and whether its words are true.
 //!
 //! See `stock.rs` about programs that are not installed, and about those of another release; the
 //! packages are ibverbs-utils and python3-pyverbs.
@@ -8,7 +8,7 @@ use std::fs;
 use programs::place::Place;
 use programs::{installed, polls_are_seen, pyverbs, release};
 
-/// What the doctor says of the library, without the release.
+/// The doctor's lines on the library, without the release.
 fn sayings(place: &Place) -> Vec<String> {
     let output = place.command(&["doctor"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

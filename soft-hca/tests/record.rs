@@ -20,7 +20,7 @@ use programs::{LIMIT, LOCALHOST, comes_about, compile, installed};
 
 const QUIET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/quiet.c");
 
-/// What a command prints.
+/// The output of a command.
 fn said(place: &Place, arguments: &[&str]) -> String {
     let output = place.command(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -200,7 +200,7 @@ fn receives_are_seen_when_they_are_posted() {
     assert!(receives(&entries).all(|(_, seen)| seen != Seen::AtPost));
 }
 
-/// What a program without a peer does by itself, with calls of its that are hooked or not.
+/// The record of a program without a peer, with calls of its that are hooked or not.
 fn quiet(is_hooked: bool) -> Option<Vec<Entry>> {
     let place = Place::new(&format!("record-quiet-{is_hooked}"));
     let program = compile(&place, QUIET, &["ibverbs"])?;
@@ -250,7 +250,7 @@ fn a_command_is_recorded_in_a_fabric_of_its_own() {
     let output = place.command(&command).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     place.assert_gone();
-    let refusal = "= EINVAL (more completions than the device's max_cqe: asked for ";
+    let refusal = "= EINVAL (more completions than the device's max_cqe: requested ";
     let text = said(&place, &["show", "run.shr"]);
     let line = text.lines().find(|line| line.contains(refusal)).unwrap();
     assert!(line.contains("] ibv_create_cq("), "{line}");
@@ -418,7 +418,7 @@ fn what_goes_wrong_is_said_when_it_happens() {
             line.starts_with("soft-hca: ibv_rc_pingpong[")
                 && line.contains(
                     "]: ibv_create_cq is refused with EINVAL: more completions than the device's \
-                     max_cqe: asked for ",
+                     max_cqe: requested ",
                 )
                 && line.contains(", limit 32767; usual cause: a wrong argument")
         };
@@ -485,7 +485,7 @@ fn packets_of_the_link_are_recorded() {
     assert_eq!(executed.count(), 10);
 }
 
-/// What Wireshark sees of a recording's packets: queue pair, sequence number, opcode.
+/// A recording's packets by Wireshark: queue pair, sequence number, opcode.
 fn dissected(place: &Place, file: &str) -> Vec<(u32, u32, u32)> {
     let fields = ["infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.opcode"];
     let mut tshark = Command::new("tshark");
@@ -609,7 +609,7 @@ fn a_process_of_another_version_is_refused() {
     fs::write(fabric.join(FOLDER).join("1-9-other"), ring).unwrap();
     let output = recorder.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    // That it records comes first.
+    // The line that it records comes first.
     assert!(!output.status.success() && text.lines().count() == 2, "{text}");
     assert!(text.contains("is traced by another version of soft-hca than this one"), "{text}");
     place.end(keeper);

@@ -15,7 +15,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/removal/removal
 /// A port of the connection manager: each fabric has its own.
 const PORT: u16 = 7471;
 
-/// What `removal.c` prints after its device has gone.
+/// The output of `removal.c` after its device has gone.
 const TOLD: &str = "\
 ibv_get_cq_event: EIO
 event: local catastrophic error
@@ -211,7 +211,7 @@ fn a_fault_removes_a_device() {
     run("--fault device-removed:device=rxe1,after=1ms", "true").succeed();
     assert!(is("device rxe1 removed"), "{}", place.listing());
     let found = |options: &str| run(options, "ls /sys/class/infiniband").succeed();
-    // What this program finds is written now.
+    // The tree that this program finds is written only then.
     assert_eq!(
         (found("--use rxe1"), found("--name rxe_left")),
         (String::new(), "rxe_left\n".into())

@@ -206,7 +206,7 @@ fn races_with_the_device_are_found() {
         for Run { by, name, is_racy, status } in runs {
             let is_found = status == RACE;
             assert!(is_found || status == 0, "{compiler}: {name} ends with {status}");
-            // What AddressSanitizer is for, ThreadSanitizer may find, too.
+            // ThreadSanitizer may find a case of AddressSanitizer's, too.
             let expected = is_racy && (by == 'T' || is_found);
             assert_eq!(is_found, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
         }

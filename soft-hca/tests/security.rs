@@ -10,7 +10,7 @@ use std::thread;
 
 use programs::arena::Arena;
 use programs::filter::forbid_reaching;
-use programs::forger::{Answer, Forger, Wanted, Way};
+use programs::forger::{Answer, Forger, Stretch, Way};
 use programs::place::Place;
 use programs::program::Program;
 use programs::{compile, signal, skipped};
@@ -66,9 +66,9 @@ impl Victim {
     }
 
     /// A stretch that begins so many bytes behind the start of the registered part of an area.
-    fn part(&self, process: usize, area: &str, start: i64, length: u64) -> Wanted {
+    fn part(&self, process: usize, area: &str, start: i64, length: u64) -> Stretch {
         let (addr, key) = self.areas[area];
-        Wanted { process, addr: addr.wrapping_add_signed(start), length, key }
+        Stretch { process, addr: addr.wrapping_add_signed(start), length, key }
     }
 
     /// Asserts that only memory that is registered as writable was written.
@@ -90,7 +90,7 @@ fn attack(name: &str, reached: Reached) {
     let arena = Arena::of(&place);
     let process = arena.process(victim.program.pid());
     let forger = Forger(arena.mapping());
-    let refused = |way, wanted: Wanted| {
+    let refused = |way, wanted: Stretch| {
         assert_eq!(forger.ask(way, wanted), Answer::Fault, "{way:?} {wanted:x?}");
     };
     let part = |area, start, length| victim.part(process, area, start, length);
@@ -103,16 +103,16 @@ fn attack(name: &str, reached: Reached) {
         // The tables allow memory that was never registered, and memory that was deregistered.
         let secret = part("secret", 0, PART);
         let key = forger.invent(process, secret.addr, secret.length);
-        refused(way, Wanted { key, ..secret });
+        refused(way, Stretch { key, ..secret });
         let gone = part("gone", 0, PART);
         forger.overwrite(gone.key, process, gone.addr, gone.length);
         refused(way, gone);
         // The range is beyond the region's bounds, or the key is another's.
         refused(way, part("writable", 0, PART + 1));
         refused(way, part("writable", -1, 2));
-        refused(way, Wanted { addr: u64::MAX - 1, ..part("writable", 0, 8) });
-        refused(way, Wanted { key: part("writable", 0, 1).key, ..part("readable", 0, 1) });
-        refused(way, Wanted { key: 0, ..part("writable", 0, 1) });
+        refused(way, Stretch { addr: u64::MAX - 1, ..part("writable", 0, 8) });
+        refused(way, Stretch { key: part("writable", 0, 1).key, ..part("readable", 0, 1) });
+        refused(way, Stretch { key: 0, ..part("writable", 0, 1) });
     }
     // The region does not have the right, whatever the table says.
     refused(Way::Write, part("readable", 0, 1));
@@ -125,8 +125,8 @@ fn attack(name: &str, reached: Reached) {
     let addr = forger.address_in_daemon();
     let key = forger.invent(DAEMON, addr, 8);
     for way in [Way::Read, Way::Write] {
-        refused(way, Wanted { process: DAEMON, addr, length: 8, key });
-        refused(way, Wanted { process: DAEMON, addr, length: 8, key: 0 });
+        refused(way, Stretch { process: DAEMON, addr, length: 8, key });
+        refused(way, Stretch { process: DAEMON, addr, length: 8, key: 0 });
     }
     victim.assert_intact();
     place.end(keeper);

@@ -31,7 +31,7 @@ fn by_tcp(place: &Place, port: u16, server: &str, client: &str) -> [String; 2] {
     [server.succeed(), client]
 }
 
-/// What a machine without the device would see as well is no proof.
+/// Output that a machine without the device would give as well is no proof.
 #[test]
 fn the_device_is_there() {
     if !installed(&["ibv_devices", "ibv_devinfo"]) {

@@ -114,7 +114,7 @@ fn nobody_waits_for_who_is_stopped() {
     place.end(keeper);
 }
 
-/// What becomes of a program that is stopped while it has a lock.
+/// The fate of a program that is stopped while it has a lock.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// It goes on, and every byte is right.

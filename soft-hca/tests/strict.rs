@@ -11,7 +11,7 @@ use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_see
 
 const PROMISES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/promises.c");
 
-/// What the C program knows, and whether all of it passes where requests are executed at once.
+/// The cases of the C program, and whether each passes where requests are executed at once.
 const CASES: [(&str, bool); 13] = [
     ("reused", true),
     ("stack", true),

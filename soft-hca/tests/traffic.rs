@@ -44,7 +44,7 @@ fn completion_queues_that_are_too_small() {
     run("traffic-room", 1, &format!("--cq-entries 3 {}", bytes()));
 }
 
-/// Who does not poll at all loses completions, and the daemon's log says so. A program that is
+/// A program that does not poll at all loses completions, and the daemon's log says so. A program that is
 /// stopped at a moment when nobody is about to send to it is stopped again.
 #[test]
 fn a_lost_completion_is_in_the_log() {

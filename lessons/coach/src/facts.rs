@@ -1,5 +1,6 @@
 //! A run, and questions to its record.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -12,7 +13,7 @@ use soft_hca_record::check::{Checker, Finding, Rule};
 use soft_hca_record::entry::{
     Call, Completion, ConnectionEvent, Entry, Executed, Outcome, ReceivePosted, SendPosted, What,
 };
-use soft_hca_record::requests::{Request, requests};
+use soft_hca_record::requests::{Request, Requests};
 use soft_hca_record::value::{Name, Value};
 use soft_hca_record::{Header, Reader};
 use soft_hca_verbs::cause::{Cause, Lost};
@@ -44,6 +45,8 @@ pub struct Run {
     /// The seed, if the run was a strict one.
     pub seed: Option<u64>,
     requests: Vec<Request>,
+    /// The polls that have given completions to their programs, by the completions' indices.
+    polls: HashMap<usize, usize>,
 }
 
 /// An entry's index, and what it says.
@@ -67,7 +70,8 @@ impl Run {
             found.next().unwrap_or(NOBODY)
         };
         let (student, peer) = (find(false), find(true));
-        let requests = requests(&entries);
+        let (mut requests, mut polls) = (Requests::default(), HashMap::new());
+        entries.iter().for_each(|entry| polls.extend(requests.entry(entry).polled));
         Self {
             student,
             peer,
@@ -77,7 +81,8 @@ impl Run {
             student_said: Vec::new(),
             limit: Duration::ZERO,
             seed: None,
-            requests,
+            requests: requests.all(),
+            polls,
             entries,
         }
     }
@@ -179,8 +184,9 @@ impl Run {
 
     /// What became of a work request, by the index at which it was posted.
     pub fn request(&self, posted: usize) -> Request {
-        let is_it =
-            |request: &&Request| request.posted == Some(posted) || request.receive == Some(posted);
+        let is_it = |request: &&Request| {
+            request.posted == Some(posted) || request.receive() == Some(posted)
+        };
         self.requests.iter().find(is_it).cloned().unwrap_or_default()
     }
 
@@ -193,27 +199,9 @@ impl Run {
         }
     }
 
-    /// The poll that has given a completion to the program: completions come out of a queue in the order
-    /// in which they have come into it.
+    /// The poll that has given a completion to the program.
     pub fn polled(&self, completion: usize) -> Option<usize> {
-        let What::Completion(Completion { cq, .. }) = &self.entries[completion].what else {
-            return None;
-        };
-        let process = self.entries[completion].process;
-        let is_in = |(_, other): &At<'_, Completion>| other.cq == *cq && !other.lost;
-        let before = self.completions(process).into_iter().filter(is_in);
-        let place = before.take_while(|(index, _)| *index < completion).count();
-        let polls = self.of(process, |what| match what {
-            What::Polled(polled) if polled.cq == *cq => Some(polled),
-            _ => None,
-        });
-        let mut found = 0;
-        let mut polls = polls.into_iter();
-        let poll = polls.find(|(_, polled)| {
-            found += polled.found as usize;
-            found > place
-        });
-        poll.map(|(index, _)| index)
+        self.polls.get(&completion).copied()
     }
 
     /// One work request of a process, which is all that it shall post.
@@ -293,7 +281,7 @@ impl Run {
     /// polled.
     pub fn is_received(&self, index: usize) -> Verdict {
         let is_message = |at: &usize| matches!(&self.entries[*at].what, What::Completion(done) if done.status == WcStatus::SUCCESS);
-        let Some(completion) = self.request(index).received.filter(is_message) else {
+        let Some(completion) = self.request(index).received().filter(is_message) else {
             return wrong(
                 words!("no message has come into the receive", "没有消息进入接收请求"),
                 [index],

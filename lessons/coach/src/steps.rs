@@ -23,25 +23,21 @@ pub enum Step<'r> {
     },
 }
 
-/// The steps of a process in their order. Completions come out of a queue in the order in which they have
-/// come into it.
+/// The steps of a process in their order.
 pub fn steps(run: &Run, process: u32) -> Vec<Step<'_>> {
-    let mut queues: HashMap<u32, Vec<&Completion>> = HashMap::new();
-    for (_, completion) in run.completions(process) {
-        if !completion.lost {
-            queues.entry(completion.cq).or_default().push(completion);
+    let mut given: HashMap<usize, Vec<&Completion>> = HashMap::new();
+    for (index, completion) in run.completions(process) {
+        if let Some(poll) = run.polled(index) {
+            given.entry(poll).or_default().push(completion);
         }
     }
-    let mut queues: HashMap<u32, _> =
-        queues.into_iter().map(|(cq, completions)| (cq, completions.into_iter())).collect();
     let mut steps = Vec::new();
     let own = run.entries.iter().enumerate().filter(|(_, entry)| entry.process == process);
     for (index, entry) in own {
         match &entry.what {
             What::SendPosted(posted) => steps.push(Step::Posted(index, posted)),
             What::Polled(polled) => {
-                let Some(queue) = queues.get_mut(&polled.cq) else { continue };
-                let found = queue.by_ref().take(polled.found as usize).enumerate();
+                let found = given.remove(&index).unwrap_or_default().into_iter().enumerate();
                 steps.extend(found.map(|(at, completion)| {
                     let in_vain = at == 0 && polled.empty.is_some();
                     Step::Polled { index, completion, in_vain }

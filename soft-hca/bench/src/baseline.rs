@@ -1,4 +1,4 @@
-//! What the machine itself can do: the figures that all others are compared with.
+//! Baselines of the machine itself: the figures that all others are compared with.
 #![allow(unsafe_code, reason = "the calls that are measured")]
 
 use std::hint;

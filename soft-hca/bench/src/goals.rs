@@ -1,9 +1,9 @@
-//! What is measured, and what it has to reach.
+//! Figures, and what they have to reach.
 
 use crate::baseline::Baselines;
 use crate::perftest::{AVERAGE, RATE, TYPICAL};
 
-/// What a figure is compared with.
+/// The value that a figure is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// A latency in microseconds, of what takes no system call: at most 8 F.
@@ -99,13 +99,13 @@ impl Goal {
 /// A measurement: a program of perftest and its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<G> {
-    /// What it is.
+    /// Its name.
     pub what: &'static str,
     /// The program.
     pub program: &'static str,
     /// Its arguments.
     pub arguments: &'static [&'static str],
-    /// What it has to reach.
+    /// Its goal.
     pub goal: G,
 }
 

@@ -119,7 +119,7 @@ impl Hosts {
 /// Binds a socket in the namespaces of a process. Only a thread of its own goes there.
 fn bind(pid: u32, address: &'static str) -> io::Result<UdpSocket> {
     let there = std::thread::spawn(move || {
-        // That of the user comes first: it gives the right to enter the other.
+        // The user namespace comes first: it gives the right to enter the other.
         let is_own = |kind: &str| {
             let id = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/{kind}")).ok();
             id("self") == id(&pid.to_string())

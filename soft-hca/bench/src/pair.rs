@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(3);
 /// Where programs run.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What gives them their device.
+    /// The stack that gives them their device.
     pub stack: Stack,
     /// The device's name. A program that is told to use it finds no other.
     pub device: &'static str,
@@ -34,7 +34,7 @@ pub struct Place {
 /// A host: a network namespace of this machine.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// What a command line begins with that is to run there.
+    /// The beginning of a command line that is to run there.
     pub by: Vec<String>,
     /// A process there.
     pub pid: u32,
@@ -44,7 +44,7 @@ pub struct Host {
     pub has_link: bool,
 }
 
-/// What gives programs an RDMA device.
+/// A stack that gives programs an RDMA device.
 #[derive(Clone, Debug)]
 pub enum Stack {
     /// The kernel.
@@ -69,7 +69,7 @@ impl Running {
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What was read until an error is all there is to say.
+            // An error ends the output; what was read before counts.
             let _ = out.map(|mut out| out.read_to_end(&mut bytes));
             let _ = err.map(|mut err| err.read_to_end(&mut bytes));
             String::from_utf8_lossy(&bytes).into_owned()

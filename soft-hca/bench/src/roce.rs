@@ -11,7 +11,7 @@ use crate::stats::{Summary, summary};
 use crate::udp::{self, Udp};
 use crate::{load, print_circumstances, spread, yes};
 
-/// What a figure is compared with.
+/// The value that a figure is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Goal {
     /// Microseconds, both sides polling: at most twice raw UDP.
@@ -86,7 +86,7 @@ const QUEUE_PAIRS: [(&str, &[&str]); 3] = [
     ("1000", &["-s", "8", "-N", "-q", "1000", "-n", "20", "-t", "5"]),
 ];
 
-/// What a repeat's figures are compared with.
+/// The baselines of a repeat's figures.
 #[derive(Clone, Copy, Debug)]
 struct Base {
     machine: Baselines,
@@ -137,7 +137,7 @@ pub fn run(place: &Place, repeats: u32) -> Result<()> {
         let Figures { items, busy, .. } = &mut figures;
         for ((item, figures), busy) in ITEMS.iter().zip(items).zip(busy) {
             eprint!("[{repeat}/{repeats}] {}: ", item.what);
-            // What else the machine does changes all the time.
+            // The load of the machine changes all the time.
             base.udp = udp::measure(&hosts)?;
             let wanted = (item.program, item.arguments, item.goal.column());
             let before = [&client, &server].map(Busy::of_link);
@@ -226,7 +226,7 @@ fn blocks(item: &Item<Goal>) -> Option<f64> {
     (item.goal == Goal::Stream).then_some(bytes / f64::from(64 << 10))
 }
 
-/// What 64 KiB of a stream cost the links' threads, and how fast it could be if each had a core.
+/// Prints the cost of 64 KiB of a stream for the links' threads, and how fast it could be if each had a core.
 fn print_busy(busy: &[[Vec<f64>; 2]]) {
     println!(
         "\n| processor time of a link's thread for 64 KiB | sender | receiver | a core each |"

@@ -20,7 +20,7 @@ const TRIES: usize = 3;
 /// A median of more microseconds is no property of a device, but of a scheduler.
 const STARVED_US: f64 = 1000.0;
 
-/// What a program measures.
+/// The kind of a program's figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// Microseconds: at most 0.6 of the kernel's.

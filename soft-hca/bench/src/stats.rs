@@ -1,6 +1,6 @@
 //! Medians and spreads.
 
-/// What is left of several repeats.
+/// The summary of several repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The median.

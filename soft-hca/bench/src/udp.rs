@@ -1,4 +1,4 @@
-//! What UDP can do between two hosts: the figures that the link's are compared with.
+//! UDP between two hosts: the figures that the link's are compared with.
 #![allow(unsafe_code, reason = "options of sockets")]
 
 use std::io::{self, ErrorKind::WouldBlock};

@@ -38,7 +38,7 @@ pub const PRELOAD: &str = "SOFT_HCA_PRELOAD";
 pub const DEVICES: &str = "SOFT_HCA_DEVICES";
 /// Addresses and interfaces for a link to other hosts; see [`LinkOptions`].
 pub const ROCE: &str = "SOFT_HCA_ROCE";
-/// What is to go wrong; see [`soft_hca_fault`]. For programs in a fabric: what goes wrong in them.
+/// Faults on purpose; see [`soft_hca_fault`]. For programs in a fabric: the faults in them.
 pub const FAULT: &str = "SOFT_HCA_FAULT";
 /// The file that the link's packets are recorded in.
 pub const PCAP: &str = "SOFT_HCA_PCAP";
@@ -55,7 +55,7 @@ pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 /// `0`: programs' polls and posts of receives stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
-/// `0`: programs do not run their share of the port to other hosts; see [`runs_port`].
+/// `0`: programs do not run their lease of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
 /// Folders of libraries, separated by colons: libibverbs and its rxe provider of other releases of rdma-core, for
@@ -101,7 +101,7 @@ pub const DEVICES_FILE: &str = "devices";
 /// Bytes that the path of a socket may have.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// What can be wrong with names and folders.
+/// Errors in names and folders.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name that cannot be a folder's.
@@ -128,7 +128,7 @@ pub enum Error {
     /// A seed that is no number.
     #[error("{STRICT} is a number, the seed")]
     Seed,
-    /// What only a link has.
+    /// A fault that only a link has.
     #[error(
         "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
          needs --roce"
@@ -184,9 +184,9 @@ pub fn devices(given: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error> {
 pub struct LinkOptions {
     /// Addresses and interfaces, separated by commas; empty for the machine's own choice.
     pub addresses: String,
-    /// What stays in the fabric goes by the link, too.
+    /// Packets that stay in the fabric go by the link, too.
     pub is_always: bool,
-    /// What is to go wrong with packets.
+    /// Faults of packets on purpose.
     pub faults: soft_hca_fault::Plan,
     /// The file that packets are recorded in, an absolute path.
     pub pcap: Option<PathBuf>,
@@ -198,7 +198,7 @@ impl LinkOptions {
     /// The word for an empty list where there has to be something.
     const DEFAULT: &str = "default";
 
-    /// What a command line wants, and in place of what it does not mention the environment; `None`
+    /// The link that a command line requests, and in place of what it does not mention the environment; `None`
     /// for no link. Who wants packets recorded and says nothing of a link gets one that is always
     /// used. `faults` are those of packets.
     pub fn wanted(
@@ -230,7 +230,7 @@ impl LinkOptions {
         [(ROCE, list.into()), (FAULT, self.faults.to_string().into()), (PCAP, pcap)]
     }
 
-    /// What else than addresses is wanted, as options of `soft-hca run`; empty if nothing is.
+    /// Its options other than addresses, as those of `soft-hca run`; empty if there are none.
     pub fn extras(&self) -> String {
         let always = self.is_always.then(|| format!("--roce={}", Self::ALWAYS));
         let has_faults = self.faults != soft_hca_fault::Plan::default();
@@ -345,7 +345,7 @@ fn runtime_dir(variable: Option<OsString>) -> Option<PathBuf> {
     (found.is_dir() && found.uid() == system::user()).then(|| dir.join("soft-hca"))
 }
 
-/// That a runtime folder, if there is one, is the same from everywhere.
+/// Checks that a runtime folder, if there is one, is the same from everywhere.
 fn check_runtime_dir(variable: Option<OsString>) -> Result<(), Error> {
     match variable.map(PathBuf::from) {
         Some(dir) if !dir.is_absolute() => Err(Error::Relative(dir)),
@@ -393,7 +393,7 @@ fn create_one(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// That a folder is no link, belongs to this user and lets nobody else in.
+/// Checks that a folder is no link, belongs to this user and lets nobody else in.
 pub fn check_private(dir: &Path) -> Result<(), Error> {
     let found = fs::symlink_metadata(dir).map_err(|error| Error::Io(dir.to_path_buf(), error))?;
     if found.is_dir() && found.uid() == system::user() && found.mode() & 0o077 == 0 {

@@ -1,4 +1,4 @@
-//! What is to be done later.
+//! Deadlines of what is to be done later.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

@@ -70,7 +70,7 @@ pub struct DeviceSpec {
     pub pkeys: Vec<u16>,
     /// Low bits of its ports' LIDs that stand for paths, 0 to 7.
     pub lmc: u8,
-    /// What its first port is known by, if anything is said of it.
+    /// The addresses of its first port, if any are given.
     pub addresses: Vec<IpAddr>,
     /// The node of the machine that it is near.
     pub numa_node: Option<u32>,
@@ -106,7 +106,7 @@ impl fmt::Display for PortName {
     }
 }
 
-/// What a command line says of the devices of a fabric and of a program.
+/// The devices of a fabric and of a program, as a command line specifies them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
     /// The name that the program's first device has, if it is to have another one than the
@@ -116,7 +116,7 @@ pub struct Devices {
     pub specs: Vec<DeviceSpec>,
     /// Those that the program finds; all if none is named.
     pub used: Vec<DeviceName>,
-    /// What is to happen to them.
+    /// Faults of them.
     pub faults: Vec<DeviceFault>,
 }
 
@@ -168,7 +168,7 @@ impl FromStr for DeviceSet {
     }
 }
 
-/// What can be wrong with a specification.
+/// Errors in a specification.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name that the libraries would not take.
@@ -182,13 +182,13 @@ pub enum Error {
          ports=N, pkey=KEY, lmc=N, address=IP, numa=N, pci=ADDRESS and like=PROFILE, as rxe0:infiniband,ports=2"
     )]
     Word(String),
-    /// What is no address.
+    /// A text that is no address.
     #[error("address={0}: that is no IP address")]
     Address(String),
-    /// What is no node's number.
+    /// A text that is no node's number.
     #[error("numa={0}: a node has a number from 0 to {MAX_NODE}")]
     Node(String),
-    /// What is no place on the PCI bus.
+    /// A text that is no location on the PCI bus.
     #[error("pci={0}: a place on the bus is DOMAIN:BUS:SLOT.FUNCTION, as 0000:3b:00.0")]
     Pci(String),
     /// Two devices at a place.
@@ -200,13 +200,13 @@ pub enum Error {
     /// No ports, or more than there may be.
     #[error("ports={0}: an InfiniBand device has 1 to {MAX_PORTS} ports")]
     Ports(String),
-    /// What is no port's name.
+    /// A text that is no port's name.
     #[error("{0}: a port is DEVICE/NUMBER, as rxe0/2")]
     Port(String),
     /// Several ports on Ethernet.
     #[error("{0}: an Ethernet device has one port; give it a second device")]
     EthernetPorts(DeviceName),
-    /// What is no P_Key.
+    /// A text that is no P_Key.
     #[error(
         "pkey={0}: a P_Key is a number of 16 bits, as 0x8001, and not 0 without the highest bit"
     )]
@@ -217,7 +217,7 @@ pub enum Error {
     /// More than the table has room for.
     #[error("a port has at most {MAX_PKEYS} P_Keys, with that of the default partition")]
     TooManyPkeys,
-    /// What is no LMC.
+    /// A text that is no LMC.
     #[error("lmc={0}: a port's LMC is 0 to {MAX_LMC}")]
     Lmc(String),
     /// A word of a port with LIDs on Ethernet.
@@ -364,7 +364,7 @@ pub fn split(text: &str) -> Result<Vec<DeviceSpec>, Error> {
     distinct(text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// That each specification has another name and place.
+/// Checks that each specification has another name and PCI location.
 pub(crate) fn distinct(specs: Vec<DeviceSpec>) -> Result<Vec<DeviceSpec>, Error> {
     let twice = |(index, spec): &(usize, &DeviceSpec)| {
         specs[..*index].iter().any(|other| other.name == spec.name)

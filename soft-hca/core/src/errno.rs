@@ -12,7 +12,7 @@ mod values;
 
 pub use values::{Label, Values};
 
-/// What a refused command gives back. Equal are two with the same number, whatever the reason.
+/// The result of a refused command. Two with the same number are equal, whatever the reason.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Errno {
     #[serde(deserialize_with = "positive")]
@@ -38,8 +38,8 @@ impl Errno {
     }
 
     /// The same of a check that a number is not beyond a limit.
-    pub const fn beyond(self, asked: u64, limit: u64) -> Self {
-        self.with(Values::of([(Label::Asked, asked), (Label::Limit, limit)]))
+    pub const fn beyond(self, requested: u64, limit: u64) -> Self {
+        self.with(Values::of([(Label::Requested, requested), (Label::Limit, limit)]))
     }
 
     /// The same, for an object that still has users; no refusal without any.
@@ -48,7 +48,7 @@ impl Errno {
         ensure(users == Values::default(), self.with(users))
     }
 
-    /// What the check has compared.
+    /// The values that the check has compared.
     pub const fn values(self) -> Values {
         self.values
     }
@@ -135,7 +135,7 @@ errnos!(
     ETIMEDOUT,
 );
 
-/// What a command gives: a value or an error number.
+/// The result of a command: a value or an error number.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// Reads an error number: 0 would be none.

@@ -1,4 +1,4 @@
-//! What the processes of a fabric share: programs (by the preloaded library), the daemon, and the
+//! The part that the processes of a fabric share: programs (by the preloaded library), the daemon, and the
 //! command that starts and shows them.
 //!
 //! From the outside in:

@@ -1,6 +1,6 @@
-//! What a program's process notes of its way to a device, for `soft-hca doctor -- CMD`.
+//! Notes of a program's process on its way to a device, for `soft-hca doctor -- CMD`.
 //!
-//! Whoever wants to know makes the folder [`FOLDER`] in the fabric's; without it nothing is noted. Each process
+//! The reader makes the folder [`FOLDER`] in the fabric's; without it nothing is noted. Each process
 //! has a file there, called by its process ID, with a line for each note.
 
 use std::fmt;
@@ -19,7 +19,7 @@ pub const FOLDER: &str = "notes";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A libibverbs is about to look for devices (`ibv_get_device_list`).
-    Asked,
+    Requested,
     /// A device file was opened.
     Opened(DeviceFile),
     /// A device file could not be opened.
@@ -31,7 +31,7 @@ pub enum Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked => f.write_str("asked"),
+            Self::Requested => f.write_str("asked"),
             Self::Opened(file) => write!(f, "opened {file}"),
             Self::Refused(file, error) => write!(f, "refused {file} {}", error.number()),
             Self::Hooked(true) => f.write_str("hooked"),
@@ -46,7 +46,7 @@ impl FromStr for Note {
     fn from_str(line: &str) -> Result<Self, ()> {
         let file = |path: &str| DeviceFile::of_path(path.as_bytes()).ok_or(());
         match line.split(' ').collect::<Vec<_>>()[..] {
-            ["asked"] => Ok(Self::Asked),
+            ["asked"] => Ok(Self::Requested),
             ["opened", path] => Ok(Self::Opened(file(path)?)),
             ["refused", path, number] => {
                 let number = number.parse().map_err(|_| ())?;
@@ -68,7 +68,7 @@ pub fn note(fabric: &Path, note: Note) {
     }
 }
 
-/// What a process has noted.
+/// The notes of a process.
 pub fn of_process(fabric: &Path, pid: u32) -> Vec<Note> {
     let file = fabric.join(FOLDER).join(pid.to_string());
     let text = fs::read_to_string(file).unwrap_or_default();
@@ -83,14 +83,14 @@ mod tests {
     fn notes_are_lines() {
         let dir = std::env::temp_dir().join(format!("soft-hca-notes-{}", std::process::id()));
         let noted = [
-            Note::Asked,
+            Note::Requested,
             Note::Opened(DeviceFile::Uverbs(1)),
             Note::Opened(DeviceFile::Cm),
             Note::Refused(DeviceFile::Uverbs(0), Errno::EIO),
             Note::Hooked(true),
             Note::Hooked(false),
         ];
-        note(&dir, Note::Asked);
+        note(&dir, Note::Requested);
         assert!(!dir.exists());
         fs::create_dir_all(dir.join(FOLDER)).unwrap();
         noted.into_iter().for_each(|noted| note(&dir, noted));

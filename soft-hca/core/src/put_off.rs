@@ -1,4 +1,4 @@
-//! What a seed chooses, and for how long `--strict` puts something off.
+//! Choices by a seed: for how long `--strict` puts something off.
 //!
 //! The n-th choice of a seed is always the same, whatever the time: so a run with the same seed does the same
 //! again, as far as the program itself does.

@@ -1,11 +1,11 @@
-//! What a tree of `SYSFS_PATH`, which the daemon has written, says of its devices.
+//! Reads the devices in a tree of `SYSFS_PATH`, which the daemon has written.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use crate::system;
-use crate::uapi::nldev::{Device, Port, Subnet};
+use crate::uapi::nldev::{Device, PortAttributes, Subnet};
 
 /// The devices of a tree, in the order of their indices.
 pub fn devices(tree: &Path) -> Vec<Device> {
@@ -60,11 +60,11 @@ fn read_subnet(dir: &Path) -> Option<Subnet> {
     })
 }
 
-fn read_port(dir: &Path, number: u32) -> Option<Port> {
+fn read_port(dir: &Path, number: u32) -> Option<PortAttributes> {
     // A RoCE port's first address of IPv4 is at index 1.
     let netdev = ["gid_attrs/ndevs/1", "gid_attrs/ndevs/0"].iter().find_map(|file| read(dir, file));
     let netdev = netdev.unwrap_or_default();
-    Some(Port {
+    Some(PortAttributes {
         number,
         cap_flags: hex(dir, "cap_mask")?,
         subnet: if read(dir, "link_layer")? == "Ethernet" { None } else { read_subnet(dir) },

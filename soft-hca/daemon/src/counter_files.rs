@@ -31,7 +31,7 @@ struct CounterFile {
     file: File,
     port: PortOf,
     counter: Counter,
-    /// What is in it.
+    /// Its content.
     value: u64,
     /// Nobody else has it open, and who opens it waits.
     is_leased: bool,

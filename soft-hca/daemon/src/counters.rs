@@ -12,7 +12,7 @@ use soft_hca_roce::transport::events::Event;
 
 use soft_hca_core::arena::port_counters::LinkCounts;
 
-/// What queue pairs have sent and received, and what has gone wrong.
+/// Counts of what queue pairs have sent and received, and of their errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// By what they have asked for.
@@ -37,7 +37,7 @@ impl Counts {
         }
     }
 
-    /// What there is more than `before`.
+    /// The difference to `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             sent: self.sent.since(before.sent),
@@ -54,7 +54,7 @@ fn each<const N: usize>(a: [u64; N], b: [u64; N], both: impl Fn(u64, u64) -> u64
 /// A port: index of its device, and its number.
 pub(crate) type PortOf = (usize, u8);
 
-/// What the counters of a port are made of.
+/// The counts that the counters of a port are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortCounts {
     /// Its queue pairs, with those that are no more.
@@ -98,21 +98,21 @@ impl Packets {
 }
 
 impl PortCounts {
-    /// What has left by the port.
+    /// Packets that have left by the port.
     pub(crate) fn sent(&self) -> Packets {
         Packets::of(self.qps.sent, self.qps.received, self.link.sent)
     }
 
-    /// What has come to the port.
+    /// Packets that have come to the port.
     pub(crate) fn received(&self) -> Packets {
         Packets::of(self.qps.received, self.qps.sent, self.link.received)
     }
 
-    fn happened(&self, event: Event) -> u64 {
+    fn event_count(&self, event: Event) -> u64 {
         self.qps.events[event as usize]
     }
 
-    /// What is not as it should be: counters of errors that are not 0, by their names in sysfs.
+    /// Counters of errors that are not 0, by their names in sysfs.
     pub(crate) fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let errors = COUNTERS.iter().filter(|counter| matches!(counter.value, Value::Error(_)));
         let named: BTreeMap<_, _> =
@@ -133,7 +133,7 @@ pub(crate) struct Counter {
 
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    /// What it counts cannot happen here, or it is no counter.
+    /// It counts something that cannot happen here, or is no counter.
     Constant(u64),
     Traffic(fn(&PortCounts) -> u64),
     /// It is 0 as long as nothing goes wrong.
@@ -199,18 +199,20 @@ pub(crate) const COUNTERS: [Counter; 37] = [
     traffic(COUNTERS_DIR, "multicast_rcv_packets", |port| port.received().multicast),
     traffic(HW_COUNTERS_DIR, "sent_pkts", |port| port.sent().packets),
     traffic(HW_COUNTERS_DIR, "rcvd_pkts", |port| port.received().packets),
-    error(HW_COUNTERS_DIR, "duplicate_request", |port| port.happened(Event::DuplicateRequest)),
-    error(HW_COUNTERS_DIR, "out_of_seq_request", |port| port.happened(Event::OutOfSequenceRequest)),
-    error(HW_COUNTERS_DIR, "rcvd_rnr_err", |port| port.happened(Event::RnrReceived)),
-    error(HW_COUNTERS_DIR, "send_rnr_err", |port| port.happened(Event::RnrSent)),
-    error(HW_COUNTERS_DIR, "rcvd_seq_err", |port| port.happened(Event::SequenceErrorReceived)),
+    error(HW_COUNTERS_DIR, "duplicate_request", |port| port.event_count(Event::DuplicateRequest)),
+    error(HW_COUNTERS_DIR, "out_of_seq_request", |port| {
+        port.event_count(Event::OutOfSequenceRequest)
+    }),
+    error(HW_COUNTERS_DIR, "rcvd_rnr_err", |port| port.event_count(Event::RnrReceived)),
+    error(HW_COUNTERS_DIR, "send_rnr_err", |port| port.event_count(Event::RnrSent)),
+    error(HW_COUNTERS_DIR, "rcvd_seq_err", |port| port.event_count(Event::SequenceErrorReceived)),
     // When the kernel's rxe leaves acknowledgements to another thread.
     constant(HW_COUNTERS_DIR, "ack_deferred", 0),
-    error(HW_COUNTERS_DIR, "retry_exceeded_err", |port| port.happened(Event::RetriesExceeded)),
+    error(HW_COUNTERS_DIR, "retry_exceeded_err", |port| port.event_count(Event::RetriesExceeded)),
     error(HW_COUNTERS_DIR, "retry_rnr_exceeded_err", |port| {
-        port.happened(Event::RnrRetriesExceeded)
+        port.event_count(Event::RnrRetriesExceeded)
     }),
-    error(HW_COUNTERS_DIR, "completer_retry_err", |port| port.happened(Event::Retried)),
+    error(HW_COUNTERS_DIR, "completer_retry_err", |port| port.event_count(Event::Retried)),
     error(HW_COUNTERS_DIR, "send_err", |port| port.link.unsendable),
     error(HW_COUNTERS_DIR, "link_downed", |port| port.downs),
     traffic(HW_COUNTERS_DIR, "rdma_sends", |port| port.qps.sent.sends),

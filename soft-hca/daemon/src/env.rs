@@ -1,4 +1,4 @@
-//! What the data path asks of the daemon when the daemon runs it.
+//! The data path's environment in the daemon.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};

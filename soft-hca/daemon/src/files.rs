@@ -20,7 +20,7 @@ use crate::fabric::Fabric;
 use crate::ucma::{Cm, FileId, Host, Peer};
 use crate::uverbs::{Object, UverbsFile};
 
-/// What a connection stands for.
+/// The file that a connection stands for.
 #[derive(Debug)]
 pub(crate) enum File {
     /// It has not said yet.
@@ -112,7 +112,7 @@ impl Files {
     }
 
     /// Makes each event descriptor hold as many tokens as there are events behind it.
-    pub(crate) fn settle(&mut self, cm: &Cm) {
+    pub(crate) fn sync_eventfds(&mut self, cm: &Cm) {
         for (_, file) in self.files.values_mut() {
             let (pending, event_fd, tokens) = match file {
                 File::Uverbs { file, event_fd, tokens } => {
@@ -176,7 +176,7 @@ pub(crate) fn raise(files: &mut Files, fabric: &Fabric, what: Async) {
     }
 }
 
-/// What the connection manager asks of the rest.
+/// The connection manager's environment.
 pub(crate) struct CmHost<'a> {
     pub fabric: &'a mut Fabric,
 }

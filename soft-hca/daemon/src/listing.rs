@@ -1,4 +1,4 @@
-//! What `soft-hca ls` shows of a fabric.
+//! The listing of a fabric that `soft-hca ls` shows.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Acquire;
@@ -60,8 +60,9 @@ pub(crate) fn text(fabric: &Fabric, files: &Files, cm: &Cm) -> String {
         let is_closed = fabric.arena.procs[index].closed.load(Acquire) != 0;
         let closed = if is_closed { " memory closed" } else { "" };
         let hook = if polls_unhooked(fabric, index) { " polls not hooked" } else { "" };
-        let share = fabric.share_of(index).map_or(String::new(), |share| format!(" share {share}"));
-        let _ = writeln!(out, "process pid {pid} comm {}{closed}{hook}{share}", comm(pid));
+        let lease =
+            fabric.lease_of(index).map_or(String::new(), |lease| format!(" port lease {lease}"));
+        let _ = writeln!(out, "process pid {pid} comm {}{closed}{hook}{lease}", comm(pid));
     }
     for i in fabric.qps.taken() {
         let qp = &fabric.arena.qps[i];

@@ -11,7 +11,7 @@
 //!      '---------- the peer has migrated ------------ ARMED -----------------'
 //! ```
 //!
-//! Who migrates has the alternate path as its primary one, and no alternate. Adapters tell each
+//! A queue pair that migrates has the alternate path as its primary one, and no alternate. Adapters tell each
 //! other by a bit of each packet, the migration request; here the daemon knows both ends.
 
 use soft_hca_core::errno::{Errno, Refusal, Result};
@@ -29,11 +29,11 @@ pub(crate) enum State {
     Armed = 2,
 }
 
-/// What may happen to it.
+/// An event of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The program asks for this state. `has_path`: it has an alternate path now.
-    Asked { number: u8, has_path: bool },
+    Requested { number: u8, has_path: bool },
     /// The peer has an alternate path: its packets come without the bit.
     PeerIsReady,
     /// The peer has migrated: its packets come with the bit. `is_alternate`: by the path that is
@@ -43,7 +43,7 @@ pub(crate) enum Event {
     PathLost,
 }
 
-/// What follows of it.
+/// The outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The queue pair is in this state, by the path that it had.
@@ -55,28 +55,30 @@ pub(crate) enum Outcome {
 }
 
 impl State {
-    /// What an event means in this state; `EINVAL` for what a program may not ask for.
+    /// The outcome of an event in this state; `EINVAL` for what a program may not ask for.
     pub(crate) fn after(self, event: Event) -> Result<Outcome> {
         let refuse = |reason| Err(Errno::EINVAL.because(reason));
         let (migrated, rearm, armed) = (Self::Migrated as u8, Self::Rearm as u8, Self::Armed as u8);
         match (self, event) {
-            (_, Event::Asked { number, has_path: true }) if number == rearm => {
+            (_, Event::Requested { number, has_path: true }) if number == rearm => {
                 Ok(Outcome::Stays(Self::Rearm))
             }
-            (_, Event::Asked { number, .. }) if number == rearm => {
+            (_, Event::Requested { number, .. }) if number == rearm => {
                 refuse(Refusal::RearmWithoutPath)
             }
-            (_, Event::Asked { number, .. }) if number == armed => refuse(Refusal::ArmedByProgram),
-            (Self::Armed, Event::Asked { number, .. }) if number == migrated => {
+            (_, Event::Requested { number, .. }) if number == armed => {
+                refuse(Refusal::ArmedByProgram)
+            }
+            (Self::Armed, Event::Requested { number, .. }) if number == migrated => {
                 Ok(Outcome::Migrates)
             }
-            (Self::Rearm, Event::Asked { number, .. }) if number == migrated => {
+            (Self::Rearm, Event::Requested { number, .. }) if number == migrated => {
                 refuse(Refusal::MigrationNotArmed)
             }
-            (Self::Migrated, Event::Asked { number, .. }) if number == migrated => {
+            (Self::Migrated, Event::Requested { number, .. }) if number == migrated => {
                 Ok(Outcome::Stays(self))
             }
-            (_, Event::Asked { .. }) => refuse(Refusal::NoSuchMigrationState),
+            (_, Event::Requested { .. }) => refuse(Refusal::NoSuchMigrationState),
             (Self::Rearm, Event::PeerIsReady) => Ok(Outcome::Stays(Self::Armed)),
             (Self::Armed, Event::PathLost | Event::PeerMigrated { is_alternate: true }) => {
                 Ok(Outcome::Migrates)
@@ -97,15 +99,15 @@ mod tests {
     fn every_row_of_the_table() {
         use Outcome::{Migrates, Mismatch, Stays};
         use State::{Armed, Migrated, Rearm};
-        let asked = |number, has_path| Event::Asked { number, has_path };
+        let requested = |number, has_path| Event::Requested { number, has_path };
         let peer = |is_alternate| Event::PeerMigrated { is_alternate };
         for (event, expected) in [
-            (asked(0, false), [Some(Stays(Migrated)), None, Some(Migrates)]),
-            (asked(0, true), [Some(Stays(Migrated)), None, Some(Migrates)]),
-            (asked(1, true), [Some(Stays(Rearm)), Some(Stays(Rearm)), Some(Stays(Rearm))]),
-            (asked(1, false), [None, None, None]),
-            (asked(2, true), [None, None, None]),
-            (asked(3, true), [None, None, None]),
+            (requested(0, false), [Some(Stays(Migrated)), None, Some(Migrates)]),
+            (requested(0, true), [Some(Stays(Migrated)), None, Some(Migrates)]),
+            (requested(1, true), [Some(Stays(Rearm)), Some(Stays(Rearm)), Some(Stays(Rearm))]),
+            (requested(1, false), [None, None, None]),
+            (requested(2, true), [None, None, None]),
+            (requested(3, true), [None, None, None]),
             (Event::PeerIsReady, [Some(Stays(Migrated)), Some(Stays(Armed)), Some(Stays(Armed))]),
             (peer(true), [Some(Stays(Migrated)), Some(Stays(Rearm)), Some(Migrates)]),
             (peer(false), [Some(Stays(Migrated)), Some(Stays(Rearm)), Some(Mismatch)]),

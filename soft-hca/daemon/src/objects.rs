@@ -1,4 +1,4 @@
-//! What the daemon knows of objects by itself. Programs can write to the arena's tables, so whom the
+//! The daemon's own table of objects. Programs can write to the arena's tables, so whom the
 //! daemon tells of an object, and what it frees with it, does not depend on them.
 
 use soft_hca_core::uapi::uverbs::request::QpDest;
@@ -35,7 +35,7 @@ pub(crate) struct SrqObject {
     pub user_handle: u64,
     /// Protection domain.
     pub pd: u32,
-    /// Scatter-gather elements of a receive, at most.
+    /// SGEs of a receive, at most.
     pub max_sge: u32,
 }
 
@@ -90,9 +90,9 @@ pub(crate) struct QpObject {
     pub sq_sig_all: u8,
     /// Bytes of inline data, at most.
     pub max_inline: u32,
-    /// Scatter-gather elements of a send, at most.
+    /// SGEs of a send, at most.
     pub max_send_sge: u32,
-    /// Scatter-gather elements of a receive, at most.
+    /// SGEs of a receive, at most.
     pub max_recv_sge: u32,
     /// Index of its device in the fabric.
     pub device: usize,
@@ -102,7 +102,7 @@ pub(crate) struct QpObject {
     pub alternate: Option<Path>,
     /// How far that is.
     pub migration: migration::State,
-    /// What it has counted for the ports of former paths.
+    /// Its counts for the ports of former paths.
     pub counted: Counts,
     /// Its peer is on another host.
     pub is_remote: bool,

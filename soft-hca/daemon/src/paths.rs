@@ -96,7 +96,7 @@ pub(crate) fn source_gid(gids: &GidTable, index: u8) -> Result<[u8; 16]> {
     let refusal = if is_in_table { Errno::ENODATA } else { Errno::EINVAL };
     let used = gids.entries().iter().filter(|entry| entry.gid != [0; 16]);
     Err(refusal.because(Refusal::SgidIndex).with(Values::of([
-        (Label::Asked, index.into()),
+        (Label::Requested, index.into()),
         (Label::Entries, used.count() as u64),
         (Label::Limit, u64::from(gids.slots()) - 1),
     ])))
@@ -111,7 +111,7 @@ pub(crate) fn partition_key(port: &Port, index: u16) -> Result<u16> {
     let refusal = Errno::EINVAL.because(Refusal::PkeyIndex);
     let used = port.pkeys.iter().filter(|pkey| **pkey != 0);
     port.pkey(index).ok_or(refusal.with(Values::of([
-        (Label::Asked, index.into()),
+        (Label::Requested, index.into()),
         (Label::Entries, used.count() as u64),
         (Label::Limit, (port.pkeys.len() as u64).saturating_sub(1)),
     ])))
@@ -275,7 +275,7 @@ impl Fabric {
         match object.migration.after(event)? {
             Outcome::Stays(state) => {
                 object.migration = state;
-                let is_new = state == State::Rearm && matches!(event, Event::Asked { .. });
+                let is_new = state == State::Rearm && matches!(event, Event::Requested { .. });
                 let peer = self.connected_to(index).filter(|_| is_new);
                 let is_ready = |object: &QpObject| object.migration != State::Migrated;
                 let ready = peer.filter(|peer| self.qps.get(*peer).is_some_and(is_ready));

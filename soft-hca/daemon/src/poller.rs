@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use soft_hca_core::system;
 
-/// What is ready for the daemon's main loop.
+/// Something that is ready for the daemon's main loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// A client wants to connect.

@@ -1,4 +1,4 @@
-//! What the dead leave to the daemon.
+//! Cleans up after processes that have died.
 
 use std::sync::atomic::Ordering::Release;
 

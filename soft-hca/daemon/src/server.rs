@@ -35,7 +35,7 @@ use requests::Handled;
 pub(crate) use daemon::Daemon;
 pub use daemon::Error;
 
-/// What the daemon serves.
+/// The daemon's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The fabric's runtime folder; the socket is in it.
@@ -89,7 +89,7 @@ pub fn run(
         return Err(because("cannot tell who waits for the fabric")(error));
     }
     let outcome = daemon.serve(&listener);
-    // Who finds no socket finds every packet in the link's recording.
+    // When the socket is gone, every packet is in the link's recording.
     drop(link);
     let _ = std::fs::remove_file(&path);
     outcome.map_err(because("cannot wait for events"))
@@ -141,7 +141,7 @@ impl Daemon {
                 }
             }
             self.run_timers();
-            self.settle();
+            self.send_queued();
         }
         Ok(())
     }
@@ -255,9 +255,9 @@ impl Daemon {
     }
 
     fn answer(&mut self, token: u32, answered: Answered) {
-        // What a command has set off, such as events of the connection manager, is there when
+        // Effects of a command, such as events of the connection manager, are there when
         // the program sees the answer.
-        self.settle();
+        self.send_queued();
         let Some(connection) = self.files.connection(token) else { return };
         let fds: Vec<_> = answered.fds.iter().map(AsFd::as_fd).collect();
         if connection.send(&Reply(answered.answer).encode(), &fds).is_err() {
@@ -364,7 +364,7 @@ impl Daemon {
     }
 
     /// Brings every event descriptor in line with what is queued behind it.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn send_queued(&mut self) {
         let now = system::now_ns();
         for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
             self.rescheduled.add(qpn, now.saturating_add(after_ns));
@@ -376,6 +376,6 @@ impl Daemon {
             self.fabric.roce.send_mad(from, to, &mad);
         }
         self.cm.touched();
-        self.files.settle(&self.cm);
+        self.files.sync_eventfds(&self.cm);
     }
 }

@@ -95,7 +95,7 @@ impl Snapshot<'_> {
         let waits = live.filter_map(|(index, channel)| {
             let since = Some(channel.waits_since.load(Acquire)).filter(|since| *since != 0)?;
             let doing = Doing::Waits { on: Channel::Completion, fd: index as u32 };
-            Some((channel.proc.load(Acquire), Blocked { doing, since, source: None }))
+            Some((channel.proc.load(Acquire), Blocked::now(doing, since)))
         });
         waits.collect()
     }
@@ -108,7 +108,7 @@ impl Snapshot<'_> {
             let is_over = until == 0 || self.now.saturating_sub(until) >= RECENT_NS;
             let doing = Doing::Polls { cq: index as u32, times: 0 };
             let since = self.now.saturating_sub(until.saturating_sub(since));
-            let blocked = Blocked { doing, since, source: None };
+            let blocked = Blocked::now(doing, since);
             (!is_over).then(|| (cq.proc.load(Acquire), blocked))
         });
         polls.collect()

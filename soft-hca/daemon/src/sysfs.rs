@@ -218,7 +218,7 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let device = Device::local("rxe7", 0x0273_5cff_fed2_226d, &[]);
         let netdev = device.ports[0].netdev.clone().unwrap();
-        // What an interrupted start has left does no harm.
+        // Remains of an interrupted start do no harm.
         fs::create_dir_all(dir.join("new-rxe7/class/rest")).unwrap();
         write(&dir, "rxe7", &[device]).unwrap();
         let class = tree(&dir, "rxe7").join("class");

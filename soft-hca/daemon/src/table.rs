@@ -57,7 +57,7 @@ impl<P> Table<P> {
         Some(value)
     }
 
-    /// What is known of an entry, if it is taken.
+    /// The value of an entry, if it is taken.
     pub(crate) fn get(&self, index: usize) -> Option<&P> {
         self.taken.get(&index)
     }

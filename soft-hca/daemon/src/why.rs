@@ -1,4 +1,4 @@
-//! What `soft-hca ls --why` says: who waits, for what, and why that does not come. A line for each, as of
+//! The text of `soft-hca ls --why`: which threads wait, for what, and why that does not come. A line for each, as of
 //! now; a record knows how it has come to that.
 
 use std::fmt::Write;

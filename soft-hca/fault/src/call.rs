@@ -24,7 +24,7 @@ pub(crate) struct Scope {
     pub program: Option<String>,
 }
 
-/// What happens to a call.
+/// A fault of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallFault {
     /// Index in [`Verb::ALL`].
@@ -48,7 +48,7 @@ pub(crate) enum End {
     Skip,
 }
 
-/// What of a completion is another than it was.
+/// A change to a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Its status.
@@ -59,7 +59,7 @@ pub enum Change {
     Damaged,
 }
 
-/// What happens to a completion.
+/// A fault of a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionFault {
     pub change: Change,
@@ -110,7 +110,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// That a verb about no queue pair is not counted by queue pairs.
+    /// Checks that a verb about no queue pair is not counted by queue pairs.
     pub(super) fn check(&self, verb: &Verb) -> Result<(), Error> {
         let needs_queue_pair = self.per_queue_pair || self.qpn.is_some();
         if verb.has_queue_pair || !needs_queue_pair {

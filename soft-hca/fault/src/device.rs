@@ -10,7 +10,7 @@ use super::spec::Spec;
 use super::value::{Delay, Duration};
 use super::verbs::Verb;
 
-/// What these faults are called.
+/// The names of these faults.
 pub(super) const PORT_DOWN: &str = "port-down";
 pub(super) const DEVICE_REMOVED: &str = "device-removed";
 
@@ -21,7 +21,7 @@ const DEVICE_KEYS: &str = "device=NAME, after=DURATION and for=DURATION, and at=
 const PORT: &str = "it is a device, as rxe0, or a port of it, as rxe0/2";
 const DEVICE: &str = "it is a device, as rxe0";
 
-/// What happens to a device for a time, or for good.
+/// A fault of a device, for a time or for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFault {
     /// The device's name.

@@ -140,7 +140,7 @@ impl Injector {
         action
     }
 
-    /// What of a completion is another than it was, if anything, and the specification that asks for it. Some bring
+    /// The change to a completion, if there is one, and the specification that asks for it. Some bring
     /// data.
     pub fn completion(
         &mut self,

@@ -27,11 +27,11 @@
 mod call;
 mod device;
 mod error;
-mod happened;
 mod injector;
 mod names;
 mod packet;
 mod random;
+mod report;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -46,10 +46,10 @@ use std::str::FromStr;
 pub use call::Change;
 pub use device::DeviceFault;
 pub use error::Error;
-pub use happened::Happened;
 pub use injector::{Action, Injector};
 pub use packet::{Destination, Direction, Kind, PacketFault};
 pub use random::Random;
+pub use report::FaultReport;
 pub use trigger::Counting;
 pub use value::{Delay, Duration};
 pub use verbs::{Fails, Verb};
@@ -60,7 +60,7 @@ use spec::{Number, Spec};
 /// The word that has programs say what they call.
 const LIST: &str = "list";
 
-/// What `--fault help` says, before the calls.
+/// The text of `--fault help`, before the calls.
 const HELP: &str = "\
 A fault is WHAT[:PART,...]; several are separated by blanks or semicolons, or each has its --fault.
 
@@ -117,7 +117,7 @@ Examples:
   --fault port-down:device=rxe1,at=ibv_post_send,nth=1000
   --fault device-removed:device=rxe1,after=1s";
 
-/// What `--fault help` says.
+/// The text of `--fault help`.
 pub fn help() -> String {
     let mut text = format!("{HELP}\n\nCalls:\n");
     let mut line = String::new();
@@ -142,7 +142,7 @@ pub struct Plan {
     pub(crate) completions: Vec<CompletionFault>,
     /// Programs say what they call.
     pub(crate) lists: bool,
-    /// What determines with which of them; random if there is none.
+    /// The seed that determines with which of them; random if there is none.
     pub seed: Option<u64>,
 }
 
@@ -175,7 +175,7 @@ impl Plan {
         self
     }
 
-    /// What goes wrong with the link's packets, what with devices, and what in programs, if
+    /// Faults of the link's packets, of devices, and in programs, if
     /// anything: the first and the last with the seed.
     pub fn split(mut self) -> (Plan, Vec<DeviceFault>, Option<Plan>) {
         let seed = self.seed;

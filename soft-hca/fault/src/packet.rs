@@ -10,10 +10,10 @@ use super::spec::{Number, Spec};
 use super::trigger::Trigger;
 use super::value::Duration;
 
-/// What goes wrong with packets, with which of them, and when.
+/// A fault of packets: its kind, with which of them, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketFault {
-    /// What goes wrong.
+    /// Its kind.
     pub kind: Kind,
     /// With how many of them.
     pub trigger: Trigger,
@@ -34,7 +34,7 @@ pub struct Destination {
     pub service: Option<Service>,
 }
 
-/// What goes wrong with a packet.
+/// The kind of a fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It is lost.

@@ -136,7 +136,7 @@ impl<'t> Spec<'t> {
         value.map(|value| parse(value).ok_or_else(|| wrong(value))).transpose()
     }
 
-    /// That every part was taken.
+    /// Checks that every part was taken.
     pub(super) fn end(self, what: &'static str, keys: &'static str) -> Result<(), Error> {
         match self.parts.first() {
             None => Ok(()),

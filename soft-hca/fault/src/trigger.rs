@@ -1,4 +1,4 @@
-//! What triggers a fault: a probability, a number, all that comes by.
+//! Triggers of a fault: a probability, a number, all that comes by.
 
 use std::fmt;
 

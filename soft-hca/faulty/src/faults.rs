@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use soft_hca_core::config;
-use soft_hca_fault::{Change, Happened, Injector, Plan, Verb};
+use soft_hca_fault::{Change, FaultReport, Injector, Plan, Verb};
 
 use crate::layout::{WC_RDMA_READ, WC_RECV, Wc, Wr};
 
@@ -105,7 +105,7 @@ fn note(call: &str, specs: String, outcome: String) {
     // SAFETY: a name that ends with NUL.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"soft_hca_fault_happened".as_ptr()) };
     if !address.is_null() {
-        let text = Happened { call: call.to_owned(), specs, outcome }.encode();
+        let text = FaultReport { call: call.to_owned(), specs, outcome }.encode();
         // SAFETY: the symbol is the preloaded library's function, which is declared so.
         let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
         // SAFETY: the text has as many bytes as the call is told, and outlives it.

@@ -30,7 +30,7 @@ pub(crate) struct Wc {
 pub(crate) struct Wr {
     pub wr_id: u64,
     pub next: *const Wr,
-    /// The address is the first member of each element.
+    /// The address is the first member of each SGE.
     pub sg_list: *const u64,
     pub num_sge: c_int,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Wr {
 /// `IBV_WC_RDMA_READ`
 pub(crate) const WC_RDMA_READ: u32 = 2;
 
-/// What all `ibv_wc_opcode` of receives have in common.
+/// The bit that all `ibv_wc_opcode` of receives have in common.
 pub(crate) const WC_RECV: u32 = 1 << 7;
 
 macro_rules! functions {

@@ -23,7 +23,7 @@ mod layout;
 mod objects;
 mod operations;
 
-/// What a function returns, by how it fails.
+/// The value that a function returns, by how it fails.
 macro_rules! returned {
     (Null) => {
         $crate::argument::Ptr
@@ -39,7 +39,7 @@ macro_rules! returned {
     };
 }
 
-/// What a function returns that fails with an error number, or is skipped: 0.
+/// The value of a function that fails with an error number, or is skipped: 0.
 macro_rules! failed {
     (Null, $errno:expr) => {{
         let _ = $errno;

@@ -12,7 +12,7 @@ fn fence_for(order: Ordering) {
     }
 }
 
-/// What loom is to take the ordering for.
+/// The ordering that loom is to take it for.
 fn known(order: Ordering, instead: Ordering) -> Ordering {
     if order == SeqCst { instead } else { order }
 }
@@ -52,7 +52,7 @@ macro_rules! atomic {
             ///
             /// # Errors
             ///
-            /// What it is.
+            /// As the standard library's.
             pub fn compare_exchange(
                 &self,
                 from: $value,

@@ -43,7 +43,7 @@ fn adds(queue: &Arc<Queue>, me: usize, is_solicited: bool) -> thread::JoinHandle
     thread::spawn(move || queue.add(me, is_solicited))
 }
 
-/// Who arms and then finds nothing is woken.
+/// A thread that arms and then finds nothing is woken.
 #[test]
 fn a_completion_is_seen_or_gives_an_event() {
     for solicited_only in [false, true] {

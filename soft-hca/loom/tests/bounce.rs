@@ -17,7 +17,7 @@ const UNREACHABLE: u32 = 2;
 #[derive(Default)]
 struct Slot {
     phase: seq_cst::AtomicU32,
-    /// What is asked for.
+    /// The requested copy.
     job: AtomicU32,
     result: AtomicU32,
     /// Not 0: the region is no longer registered.
@@ -97,7 +97,7 @@ fn two_helpers_do_not_do_the_same() {
     });
 }
 
-/// Whoever makes a region invalid finds no helper at work, which then does not use the region; or
+/// A thread that makes a region invalid finds no helper at work, which then does not use the region; or
 /// sees it at work and waits.
 #[test]
 fn an_invalid_region_is_not_used() {

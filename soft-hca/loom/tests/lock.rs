@@ -57,7 +57,7 @@ fn one_at_a_time_has_it() {
         });
         let ours = counted.try_to_add(3);
         let theirs: u32 = others.map(|other| other.join().unwrap()).iter().sum();
-        // Who comes first finds it free.
+        // The first one finds it free.
         assert!(ours + theirs >= 1);
         assert_eq!(counted.counted(), ours + theirs);
         assert_eq!(counted.lock.owner(), None);
@@ -122,7 +122,7 @@ fn a_dead_daemon_loses_it_to_one_program() {
     });
 }
 
-/// Who has lost it, as one that was taken for dead, and knows nothing of it, releases nobody else's.
+/// An owner that has lost it, as one that was taken for dead, and knows nothing of it, releases nobody else's.
 #[test]
 fn who_has_lost_it_releases_nobody_elses() {
     loom::model(|| {

@@ -84,7 +84,7 @@ impl Queue {
         true
     }
 
-    fn settle(&self, me: usize) {
+    fn drain(&self, me: usize) {
         if is_waiting(&self.ring) {
             let _guard = self.eager_lock.lock(me, || {});
             move_all(&self.ring, |index, _| {
@@ -105,7 +105,7 @@ impl Queue {
     fn send(&self, me: usize, message: u32) -> bool {
         let is_staged = self.stage(me, message);
         if !is_staged {
-            self.settle(me);
+            self.drain(me);
             self.bring(message);
         }
         self.complete(me, message);
@@ -116,7 +116,7 @@ impl Queue {
     fn poll(&self, me: usize, polled: &mut usize) {
         let completed = self.completed.load(Acquire) as usize;
         if completed > *polled {
-            self.settle(me);
+            self.drain(me);
         }
         for completion in &self.completions[*polled..completed] {
             let message = completion.load(Relaxed) as usize;
@@ -137,9 +137,9 @@ fn sends(queue: &Arc<Queue>, me: usize, messages: &'static [u32]) -> thread::Joi
 }
 
 /// A thread that polls once for what was there in the beginning, or moves payloads for another reason.
-fn settles(queue: &Arc<Queue>, me: usize) -> thread::JoinHandle<()> {
+fn drains(queue: &Arc<Queue>, me: usize) -> thread::JoinHandle<()> {
     let queue = queue.clone();
-    thread::spawn(move || queue.settle(me))
+    thread::spawn(move || queue.drain(me))
 }
 
 /// All has come in the end, once each.
@@ -180,7 +180,7 @@ fn a_ring_that_goes_around_while_another_thread_moves_payloads() {
     loom::model(|| {
         let queue = Arc::new(Queue::new(4, 4));
         queue.put(0);
-        let other = settles(&queue, 1);
+        let other = drains(&queue, 1);
         let sender = {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -207,12 +207,12 @@ fn what_goes_straight_to_memory_comes_last() {
             let queue = queue.clone();
             thread::spawn(move || {
                 assert!(queue.send(1, 0));
-                queue.settle(1);
+                queue.drain(1);
                 assert_eq!(queue.memory[0].load(Relaxed), 1, "it would be overwritten");
                 queue.memory[0].store(7, Relaxed);
             })
         };
-        let other = settles(&queue, 2);
+        let other = drains(&queue, 2);
         sender.join().unwrap();
         other.join().unwrap();
         assert_eq!(queue.memory[0].load(Relaxed), 7);

@@ -30,7 +30,7 @@ const INLINE: u32 = sys::ibv_send_flags::IBV_SEND_INLINE.0;
 const FEW: u32 = 8;
 const MANY: u32 = 12;
 
-/// What the program was told to do.
+/// The case that the program was told to run.
 #[derive(Clone, Debug)]
 struct Case {
     name: String,
@@ -65,7 +65,7 @@ impl Case {
         self.is_one_of(&["arm-first", "rkey-received", "receive-gone"])
     }
 
-    /// What both sides are made with.
+    /// The parameters of both sides.
     fn choice(&self, is_sender: bool) -> Choice {
         let mut caps = sys::ibv_qp_cap {
             max_send_wr: DEPTH as u32,
@@ -111,7 +111,7 @@ impl Case {
         if self.is("buffer-early") { side.change() } else { side.free() }
     }
 
-    /// What the sender does.
+    /// The sender's part.
     fn sends(&self, side: &mut Side, peer: Remote, receiver: &Child) -> Result<()> {
         let lkey = side.lkey();
         let send = |side: &Side, flags: u32| side.post(1, flags, lkey, None);
@@ -265,7 +265,7 @@ impl Case {
         (0..if self.is_wrong { 2 } else { 1 }).try_for_each(|_| side.poll_good())
     }
 
-    /// What the receiver does.
+    /// The receiver's part.
     fn receives(&self, side: &mut Side, peer: Remote) -> Result<()> {
         if self.is("polled-memory") {
             return writes::take_turns(side, peer, false, self.is_wrong);

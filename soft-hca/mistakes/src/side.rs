@@ -16,20 +16,20 @@ pub const BYTES: usize = 4096;
 /// Buffers, and places in each queue.
 pub const DEPTH: usize = 64;
 
-/// What has failed.
+/// The call that has failed, and its error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: {1}")]
 pub struct Error(pub &'static str, pub io::Error);
 
-/// What may fail.
+/// A result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// That something holds, or what has failed.
+/// Checks that something holds.
 pub fn check(is_good: bool, what: &'static str) -> Result<()> {
     if is_good { Ok(()) } else { Err(Error(what, io::Error::last_os_error())) }
 }
 
-/// What a side is made with.
+/// The parameters of a side.
 #[derive(Clone, Copy)]
 pub struct Choice {
     pub caps: sys::ibv_qp_cap,
@@ -63,7 +63,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What the other side is called.
+/// The name of the other side.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
     pub remote: Remote,
@@ -262,7 +262,7 @@ impl Side {
         self.context
     }
 
-    /// The element of its buffer with this number.
+    /// The SGE of its buffer with this number.
     pub fn buffer(&self, number: usize) -> sys::ibv_sge {
         let addr = (self.memory.addr() as usize + number * BYTES) as u64;
         sys::ibv_sge { addr, length: BYTES as u32, lkey: self.lkey() }
@@ -278,7 +278,7 @@ impl Side {
         check(unsafe { sys::ibv_post_recv(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_recv")
     }
 
-    /// Sends a message of elements of eight bytes each, or reads into them.
+    /// Sends a message of SGEs of eight bytes each, or reads into them.
     pub fn post(&self, elements: usize, flags: u32, lkey: u32, from: Option<Remote>) -> Result<()> {
         let first = self.memory.addr() as u64;
         let sge = |number: usize| sys::ibv_sge { addr: first + 8 * number as u64, length: 8, lkey };
@@ -291,7 +291,7 @@ impl Side {
             wr.wr.rdma = sys::rdma_t { remote_addr: address, rkey };
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue pair is alive; request and elements are read during the call, and their memory
+        // SAFETY: the queue pair is alive; request and SGEs are read during the call, and their memory
         // is registered as long as this value lives.
         check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
     }
@@ -311,7 +311,7 @@ impl Side {
         wr.send_flags = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
         wr.wr.rdma = sys::rdma_t { remote_addr: to.address + BYTES as u64, rkey: to.rkey };
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue pair is alive; request and element are read during the call, and the memory is
+        // SAFETY: the queue pair is alive; request and SGE are read during the call, and the memory is
         // registered as long as this value lives.
         check(unsafe { sys::ibv_post_send(self.qp, &mut wr, &mut bad) } == 0, "ibv_post_send")
     }

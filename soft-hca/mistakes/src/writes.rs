@@ -9,7 +9,7 @@ const ROUNDS: u8 = 192;
 /// The receive in which a write with immediate data is told of.
 const TOLD: usize = 2;
 
-/// What has completed.
+/// The completions so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     writes: u8,

@@ -69,7 +69,7 @@ unsafe fn until_done(fd: c_int, call: impl Fn(bool) -> Result<Outcome>) -> isize
     }
 }
 
-/// What a call has read from a file that is none of ours.
+/// The result of a call that has read from a file of the system.
 pub(crate) fn heard(bytes: isize) -> isize {
     if bytes > 0 {
         keeping_errno(client::has_heard);

@@ -1,4 +1,4 @@
-//! What the library that has calls fail tells.
+//! Reports of the library that has calls fail.
 
 use std::slice;
 

@@ -87,7 +87,7 @@ openat_functions!(openat openat64);
 
 macro_rules! fortified_open_functions {
     ($($name:ident)*) => { $(
-        /// What `open` without a mode becomes in hardened programs.
+        /// The name of `open` without a mode in hardened programs.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
@@ -148,7 +148,7 @@ stat_functions! {
 
 macro_rules! old_stat_functions {
     ($($name:ident => $new:ident;)*) => { $(
-        /// What `stat` was in programs built with a C library before 2.33.
+        /// The name of `stat` in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, path: *const c_char, buffer: *mut libc::stat) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
@@ -186,7 +186,7 @@ fstat_functions!(fstat fstat64);
 
 macro_rules! old_fstat_functions {
     ($($name:ident)*) => { $(
-        /// What `fstat` was in programs built with a C library before 2.33.
+        /// The name of `fstat` in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, fd: c_int, buffer: *mut libc::stat) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
@@ -240,7 +240,7 @@ fstatat_functions!(fstatat fstatat64);
 
 macro_rules! old_fstatat_functions {
     ($($name:ident)*) => { $(
-        /// What `fstatat` was in programs built with a C library before 2.33.
+        /// The name of `fstatat` in programs built with a C library before 2.33.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, dir: c_int, path: *const c_char, buffer: *mut libc::stat, flags: c_int) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.

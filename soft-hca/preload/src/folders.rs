@@ -16,7 +16,7 @@ use crate::client::OfProcess;
 use crate::real;
 use crate::sysfs::{self, Moved};
 
-/// What is left to be read of the folders that are open, by their streams' addresses.
+/// Open folders with what is left to be read of them, by their streams' addresses.
 static FOLDERS: OfProcess<BTreeMap<usize, Folder>> = OfProcess::new();
 /// How many there are: as long as there is none, nothing is looked up.
 static COUNT: AtomicUsize = AtomicUsize::new(0);

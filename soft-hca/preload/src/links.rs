@@ -90,7 +90,7 @@ pub unsafe extern "C-unwind" fn realpath(path: *const c_char, room: *mut c_char)
     }
 }
 
-/// What `realpath` becomes in hardened programs.
+/// The name of `realpath` in hardened programs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __realpath_chk(
     path: *const c_char,

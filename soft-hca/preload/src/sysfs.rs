@@ -13,7 +13,7 @@ const MOVED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/devices/virtual/infi
 /// Where the machine has devices of its own, too: how many components name one of them. What the
 /// other place does not have is not moved.
 const SHARED: [(&[u8], usize); 2] = [(b"/sys/devices/pci", 4), (b"/sys/bus/pci/devices/", 5)];
-/// What stands for `/sys` in that place.
+/// The variable that names the folder in place of `/sys`.
 const ROOT: &CStr = c"SYSFS_PATH";
 /// The longest path that is moved.
 const LONGEST: usize = 512;
@@ -52,7 +52,7 @@ fn components(path: &[u8], count: usize) -> &[u8] {
     ends.nth(count - 1).map_or(path, |(end, _)| &path[..end])
 }
 
-/// What stands for `/sys`. As long as the program leaves its environment alone.
+/// The folder in place of `/sys`, as long as the program leaves its environment alone.
 pub(crate) fn root() -> Option<&'static CStr> {
     // SAFETY: a name that ends with NUL.
     let root = unsafe { libc::getenv(ROOT.as_ptr()) };

@@ -9,7 +9,7 @@ pub fn value<'v>(values: &'v [Named], wanted: &str) -> Option<&'v Value> {
     values.iter().find_map(|Named(name, value)| (name == wanted).then_some(value))
 }
 
-/// What that names.
+/// The name that it is.
 pub fn name(values: &[Named], wanted: &str) -> Option<Name> {
     match value(values, wanted)? {
         Value::Name(name) => Some(*name),

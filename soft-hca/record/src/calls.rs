@@ -14,14 +14,14 @@ pub const ACKNOWLEDGES: &str = "rdma_ack_cm_event";
 
 /// A call, with the entries of a record that belong to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct ProgramCall {
     /// Indices of the entries, never none.
     pub entries: Vec<usize>,
 }
 
 /// Calls, in the order in which they begin.
-pub(crate) fn made(entries: &[Entry]) -> Vec<Made> {
-    let mut calls: Vec<Made> = Vec::new();
+pub(crate) fn of_program(entries: &[Entry]) -> Vec<ProgramCall> {
+    let mut calls: Vec<ProgramCall> = Vec::new();
     // The last call of each thread: its number, and which it is.
     let mut last: HashMap<(u32, u32), (u32, usize)> = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(crate) fn made(entries: &[Entry]) -> Vec<Made> {
             Some((number, call)) if *number == site.call => calls[*call].entries.push(index),
             _ => {
                 last.insert((entry.process, thread), (site.call, calls.len()));
-                calls.push(Made { entries: vec![index] });
+                calls.push(ProgramCall { entries: vec![index] });
             }
         }
     }
@@ -39,29 +39,29 @@ pub(crate) fn made(entries: &[Entry]) -> Vec<Made> {
 
 /// Commands that another entry of their call stands for, by that entry.
 pub(crate) fn beneath(entries: &[Entry]) -> HashMap<usize, Vec<usize>> {
-    let calls = made(entries);
+    let calls = of_program(entries);
     let of_call = calls.iter().filter_map(|call| {
         let is_command = |index: &usize| matches!(entries[*index].what, What::Call(_));
         let main = call.main(entries).and_then(|main| {
             let is_it = |index: &&usize| matches!(&entries[**index].what, What::Call(one) if std::ptr::eq(one, main));
             call.entries.iter().find(is_it)
         });
-        // What the program waits for, or gets, if there is no such command.
+        // The wait or the event, if there is no such command.
         let other = || call.entries.iter().find(|index| !is_command(index));
         let shown = *main.or_else(other).or(call.entries.first())?;
         let hidden = |index: &usize| is_command(index) && *index != shown;
         let commands: Vec<usize> = call.entries.iter().copied().filter(hidden).collect();
         let failed = |at: &usize| matches!(&entries[*at].what, What::Call(call) if matches!(call.result, Outcome::Refused { .. }));
-        // What has failed is seen.
+        // Failures are shown.
         let commands: Vec<usize> = commands.into_iter().filter(|at| !failed(at)).collect();
         Some((shown, commands)).filter(|(_, commands)| !commands.is_empty())
     });
     of_call.collect()
 }
 
-/// Events that the program gets otherwise than the library; see [`Made::event`].
+/// Events that the program gets otherwise than the library; see [`ProgramCall::event`].
 pub(crate) fn fetched(entries: &[Entry]) -> HashMap<usize, CmEvent> {
-    let calls = made(entries);
+    let calls = of_program(entries);
     let renamed = calls.iter().filter_map(|call| {
         let fetched = call.event(entries)?;
         let (at, event) = call.entries.iter().rev().find_map(|at| match &entries[*at].what {
@@ -88,7 +88,7 @@ pub fn apart(entries: &[Entry]) -> Vec<Entry> {
     entries
 }
 
-/// What an entry's command is called where it stands for its call.
+/// The name of an entry's command where it stands for its call.
 pub(crate) fn name<'e>(entry: &'e Entry, command: &'e Call) -> &'e str {
     let called = entry.place().and_then(|place| place.call.as_deref());
     called.filter(|called| inner(called) == inner(&command.name)).unwrap_or(&command.name)
@@ -99,7 +99,7 @@ fn inner(name: &str) -> &str {
     name.split_once('_').map_or(name, |(_, inner)| inner)
 }
 
-impl Made {
+impl ProgramCall {
     /// Its entries.
     fn all<'e>(&'e self, entries: &'e [Entry]) -> impl Iterator<Item = &'e Entry> {
         self.entries.iter().map(|index| &entries[*index])
@@ -217,7 +217,7 @@ mod tests {
         }
         command(&mut run, SERVER, "ibv_destroy_qp", 4, "rdma_destroy_qp");
         let entries = run.entries();
-        let calls = made(entries);
+        let calls = of_program(entries);
         let found: Vec<_> = calls.iter().map(|call| call.entries.clone()).collect();
         assert_eq!(found, [vec![0, 2, 4], vec![1, 3, 5], vec![6]]);
         let accept = &calls[0];
@@ -243,8 +243,10 @@ mod tests {
         event(1, "RDMA_CM_EVENT_CONNECT_RESPONSE");
         event(2, "RDMA_CM_EVENT_DISCONNECTED");
         let entries = run.entries();
-        let events =
-            made(entries).iter().map(|call| call.event(entries).unwrap().event).collect::<Vec<_>>();
+        let events = of_program(entries)
+            .iter()
+            .map(|call| call.event(entries).unwrap().event)
+            .collect::<Vec<_>>();
         assert_eq!(events, [CmEvent::ESTABLISHED, CmEvent::DISCONNECTED]);
         assert_eq!(fetched(entries), HashMap::from([(0, CmEvent::ESTABLISHED)]));
         assert_eq!(fetched(&apart(entries)), HashMap::new());

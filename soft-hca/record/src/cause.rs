@@ -106,8 +106,8 @@ fn malformed(why: Malformed) -> &'static str {
     match why {
         Malformed::Unknown => "no more is known",
         Malformed::Opcode => "the queue pair's type has no such operation, or not on this key",
-        Malformed::MaxSendSge => "the work request has more elements than max_send_sge",
-        Malformed::MaxRecvSge => "the receive has more elements than max_recv_sge",
+        Malformed::MaxSendSge => "the work request has more SGEs than max_send_sge",
+        Malformed::MaxRecvSge => "the receive has more SGEs than max_recv_sge",
         Malformed::MaxRdAtomic => "the queue pair's max_rd_atomic is 0",
         Malformed::MaxDestRdAtomic => "the peer's max_dest_rd_atomic is 0",
         Malformed::AddressHandle => "the address handle is none of the protection domain's",

@@ -1,4 +1,4 @@
-//! What the status of a connection event means.
+//! The meaning of a connection event's status.
 
 use soft_hca_roce::wire::cm::{reason, sidr_status};
 use soft_hca_verbs::{CmEvent, ErrorNumber};
@@ -12,7 +12,7 @@ const SERVICES: &[(i32, &str)] = &[
     (5, "unsupported version"),
 ];
 
-/// What a status other than 0 is called: an error, or the reason of a rejection.
+/// The name of a status other than 0: an error, or the reason of a rejection.
 pub(crate) fn status_name(event: CmEvent, status: i32) -> Option<&'static str> {
     match event {
         _ if status < 0 => ErrorNumber(status.checked_neg()?).name(),

@@ -1,10 +1,12 @@
-//! What a line of a record can say.
+//! Lines of a record.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use soft_hca_roce::wire::headers::NakCode;
 use soft_hca_verbs::{
     Cause, CmEvent, ErrorNumber, EventType, Placement, Refusal, Selectivity, SendFlags, WcOpcode,
     WcStatus, WrOpcode,
@@ -71,7 +73,7 @@ pub struct Entry {
     /// takes the receiver's receive and writes its completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u32>,
-    /// What it was.
+    /// The event.
     #[serde(flatten)]
     pub what: What,
     /// Where its program has called for it, if it has and that is known.
@@ -84,9 +86,14 @@ impl Entry {
     pub fn place(&self) -> Option<&Place> {
         self.site.as_ref()?.place.as_deref()
     }
+
+    /// The same, to be kept.
+    pub fn source(&self) -> Option<Arc<Place>> {
+        self.site.as_ref()?.place.clone()
+    }
 }
 
-/// What has happened. In JSON members of the entry, with `what` to tell which.
+/// An event. In JSON members of the entry, with `what` to tell which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum What {
@@ -95,7 +102,7 @@ pub enum What {
     ProcessBegan {
         /// Its id, as it sees it itself.
         pid: u32,
-        /// What kind of process it is.
+        /// Its kind.
         role: Role,
         /// Its command line.
         command: Vec<String>,
@@ -145,7 +152,7 @@ pub enum What {
         qp: u32,
         /// The request.
         wr_id: u64,
-        /// What it waits for; `waited` in it is 0.
+        /// The reason why it waits; `waited` in it is 0.
         reason: Cause,
     },
     /// A send work request was executed, or has failed.
@@ -192,7 +199,7 @@ pub struct Unacknowledged {
     pub events: u32,
 }
 
-/// What kind of process it is.
+/// The kind of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -221,11 +228,11 @@ pub struct Call {
     /// The function's name in rdma-core, such as `ibv_create_qp` or `rdma_connect`. What a program
     /// calls may be another one that ends in this: `rdma_create_qp` calls `ibv_create_qp`.
     pub name: String,
-    /// What it was asked for, in the order of the verb's parameters.
+    /// Its arguments, in the order of the verb's parameters.
     pub args: Vec<Named>,
     /// Nanoseconds that it took.
     pub duration: u64,
-    /// What it gave.
+    /// Its result.
     pub result: Outcome,
     /// Of what destroys an object: its events that the program has taken and not acknowledged by then.
     /// The call returns when it has, and not before.
@@ -233,7 +240,7 @@ pub struct Call {
     pub unacknowledged: u32,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -247,7 +254,7 @@ pub enum Outcome {
         /// Which check has failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Refusal>,
-        /// What it has compared, or which objects are in the way; the one named `more` counts
+        /// The values that it has compared, or the objects that are in the way; the one named `more` counts
         /// further ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<Named>,
@@ -346,7 +353,7 @@ pub struct ConnectionEvent {
     pub private_data: u32,
 }
 
-/// An element of a scatter/gather list.
+/// An SGE: an element of a scatter/gather list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sge {
     /// Where the memory begins.
@@ -357,7 +364,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// What an RDMA operation names.
+/// The peer's memory that an RDMA operation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
     /// First address.
@@ -366,7 +373,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What an RDMA FLUSH guarantees.
+/// The guarantee of an RDMA FLUSH.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flush {
     /// For what.
@@ -403,7 +410,7 @@ pub struct SendPosted {
     pub length: u64,
     /// The memory that it is sent from or read into; empty for inline data.
     pub sges: Vec<Sge>,
-    /// What it reaches in the peer.
+    /// The peer's memory that it reaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
     /// Immediate data, in host byte order.
@@ -555,7 +562,7 @@ pub struct Polled {
     pub changed: Vec<Changed>,
 }
 
-/// An element of a send that was changed between the post and the poll of its completion, or of a receive whose memory is
+/// An SGE of a send that was changed between the post and the poll of its completion, or of a receive whose memory is
 /// gone by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
@@ -570,7 +577,7 @@ pub struct Changed {
     /// It is not there any more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unmapped: bool,
-    /// Whether a receive's element was a variable of a function that has returned.
+    /// Whether a receive's SGE was a variable of a function that has returned.
     #[serde(default, skip_serializing_if = "is_false")]
     pub returned: bool,
 }
@@ -616,7 +623,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What a thread can wait at.
+/// A channel that a thread can wait at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -659,7 +666,7 @@ pub struct Packet {
     pub psn: u32,
     /// Bytes of payload.
     pub length: u32,
-    /// What else there is to tell of it.
+    /// A note on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<PacketNote>,
 }
@@ -674,18 +681,40 @@ pub enum Direction {
     Received,
 }
 
-/// What there is to tell of a packet beyond its headers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A note on a packet beyond its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketNote {
     /// It is sent again, and why.
-    Retransmission(String),
+    Retransmission(Retransmission),
     /// It acknowledges all up to its sequence number.
     Ack,
     /// It asks to wait for so many nanoseconds: the receiver is not ready.
     RnrNak(u64),
     /// It refuses, and why.
-    Nak(String),
+    Nak(NakCode),
     /// It was not taken, and why.
-    Ignored(String),
+    Ignored(Ignored),
+}
+
+/// The reason why a packet is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retransmission {
+    /// No acknowledgement has come in time.
+    Timeout,
+    /// The receiver was not ready.
+    ReceiverNotReady,
+    /// The peer has refused it.
+    Nak(NakCode),
+}
+
+/// The reason why a packet was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ignored {
+    /// No queue pair takes it.
+    NoQueuePair,
+    /// The queue pair is connected to another address.
+    OtherAddress,
 }

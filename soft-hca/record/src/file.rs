@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use crate::entry::{Entry, FORMAT, Header, VERSION};
-use crate::place::{Known, Told};
+use crate::place::{PlaceTable, WrittenPlaces};
 
 /// Why a file cannot be read as a record.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Error {
     Line {
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The defect.
         source: serde_json::Error,
     },
 }
@@ -43,7 +43,7 @@ pub struct Reader<R> {
     line: u64,
     /// A line whose end has not been written yet.
     partial: Vec<u8>,
-    places: Known,
+    places: PlaceTable,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -52,7 +52,7 @@ impl<R: BufRead> Reader<R> {
         let mut first = Vec::new();
         from.read_until(b'\n', &mut first)?;
         let header = header_of(&first)?;
-        Ok(Self { from, header, line: 1, partial: Vec::new(), places: Known::default() })
+        Ok(Self { from, header, line: 1, partial: Vec::new(), places: PlaceTable::default() })
     }
 
     /// The first line.
@@ -90,7 +90,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
-    places: Told,
+    places: WrittenPlaces,
     line: Vec<u8>,
 }
 
@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
         let mut line = serde_json::to_vec(header)?;
         line.push(b'\n');
         to.write_all(&line)?;
-        Ok(Self { to, places: Told::default(), line })
+        Ok(Self { to, places: WrittenPlaces::default(), line })
     }
 
     /// Writes an entry.
@@ -120,7 +120,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-// What follows is not generic over the file, so that it is compiled here and not in each crate that reads a record.
+// The functions below are not generic over the file, so that they are compiled here and not in each crate that reads a record.
 
 fn header_of(line: &[u8]) -> Result<Header, Error> {
     #[derive(serde::Deserialize)]

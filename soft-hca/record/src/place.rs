@@ -75,9 +75,9 @@ impl fmt::Display for Place {
 
 /// Places that were told, by process and number.
 #[derive(Debug, Default)]
-pub(crate) struct Known(HashMap<(u32, u32), Arc<Place>>);
+pub(crate) struct PlaceTable(HashMap<(u32, u32), Arc<Place>>);
 
-impl Known {
+impl PlaceTable {
     /// Gives a site that only names its place that itself.
     pub(crate) fn fill(&mut self, process: u32, site: &mut Site) {
         let key = (process, site.number);
@@ -90,9 +90,9 @@ impl Known {
 
 /// Numbers of places that were written, by process.
 #[derive(Debug, Default)]
-pub(crate) struct Told(HashSet<(u32, u32)>);
+pub(crate) struct WrittenPlaces(HashSet<(u32, u32)>);
 
-impl Told {
+impl WrittenPlaces {
     /// A site without its place, if that was written before.
     pub(crate) fn shortened(&mut self, process: u32, site: &Site) -> Option<Site> {
         let is_written = site.place.is_some() && !self.0.insert((process, site.number));

@@ -1,4 +1,4 @@
-//! Which entries belong together: a send work request, its execution, the receive that it met, and
+//! Which entries belong together: a send work request, its execution, the receives that its message went into, and
 //! their completions.
 
 use std::mem::take;
@@ -6,7 +6,7 @@ use std::mem::take;
 use crate::entry::{Entry, What};
 use crate::model::{Effect, Run};
 
-/// A send work request, or a receive that none has met, by the indices of its entries. Each is
+/// A send work request, or a receive that no message has taken, by the indices of its entries. Each is
 /// missing where it was not recorded, and where it never happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -16,20 +16,42 @@ pub struct Request {
     pub stalls: Vec<usize>,
     /// [`What::Executed`].
     pub executed: Option<usize>,
-    /// [`What::ReceivePosted`]: the receive that has taken the message, or is one alone.
-    pub receive: Option<usize>,
-    /// The receive's [`What::Completion`], by a message or because it was flushed.
-    pub received: Option<usize>,
+    /// Where its message went, or the receive that is one alone.
+    pub arrivals: Vec<Arrival>,
     /// The request's [`What::Completion`].
     pub completion: Option<usize>,
+}
+
+/// A receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The process whose receive it is, as in [`Entry::process`].
+    pub process: u32,
+    /// [`What::ReceivePosted`].
+    pub receive: Option<usize>,
+    /// Its [`What::Completion`], by a message or because it was flushed.
+    pub completion: Option<usize>,
+    /// The message came over the link, where its sender does not see when.
+    pub over_link: bool,
+}
+
+impl Arrival {
+    fn new(process: u32, receive: Option<usize>, completion: Option<usize>) -> Self {
+        Self { process, receive, completion, over_link: false }
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> impl Iterator<Item = usize> {
+        self.receive.into_iter().chain(self.completion)
+    }
 }
 
 impl Request {
     /// The entries, from the request to its completion.
     pub fn entries(&self) -> impl Iterator<Item = usize> {
         let sent = self.posted.into_iter().chain(self.stalls.iter().copied());
-        let met = [self.receive, self.executed, self.received, self.completion];
-        sent.chain(met.into_iter().flatten())
+        let received = self.arrivals.iter().flat_map(Arrival::entries);
+        sent.chain(self.executed).chain(received).chain(self.completion)
     }
 
     /// The first time that it had to wait.
@@ -37,39 +59,60 @@ impl Request {
         self.stalls.first().copied()
     }
 
+    /// The receive that its message went into, of several the first.
+    pub fn receive(&self) -> Option<usize> {
+        self.arrivals.first()?.receive
+    }
+
+    /// The completion of that receive.
+    pub fn received(&self) -> Option<usize> {
+        self.arrivals.first()?.completion
+    }
+
+    /// Whether it is a receive alone.
+    pub(crate) fn is_receive(&self) -> bool {
+        (self.posted, self.executed, self.completion) == (None, None, None)
+    }
+
     /// The two as one.
     fn with(mut self, later: Self) -> Self {
         self.stalls.extend(later.stalls);
+        match (self.arrivals.first_mut(), later.arrivals.first()) {
+            (Some(arrival), Some(later)) => {
+                arrival.receive = arrival.receive.or(later.receive);
+                arrival.completion = arrival.completion.or(later.completion);
+            }
+            _ => self.arrivals.extend(later.arrivals),
+        }
         Self {
             posted: self.posted.or(later.posted),
-            stalls: self.stalls,
             executed: self.executed.or(later.executed),
-            receive: self.receive.or(later.receive),
-            received: self.received.or(later.received),
             completion: self.completion.or(later.completion),
+            ..self
         }
     }
 }
 
 /// Finds what belongs together, in the order in which the first entry of each was recorded.
 pub fn requests(entries: &[Entry]) -> Vec<Request> {
-    let mut matching = Matching::default();
-    entries.iter().for_each(|entry| drop(matching.add(entry)));
-    matching.requests()
+    let mut requests = Requests::default();
+    entries.iter().for_each(|entry| drop(requests.entry(entry)));
+    requests.all()
 }
 
 /// Requests while they are put together: the model says which earlier entries an entry belongs to.
 #[derive(Debug, Default)]
-pub(crate) struct Matching {
-    pub(crate) run: Run,
+pub struct Requests {
+    /// The state of the run.
+    pub run: Run,
     requests: Vec<Request>,
     /// The request of each entry.
     of: Vec<Option<usize>>,
 }
 
-impl Matching {
+impl Requests {
     /// All of them, as [`requests`] gives them.
-    pub(crate) fn requests(&mut self) -> Vec<Request> {
+    pub fn all(&mut self) -> Vec<Request> {
         let mut all = take(&mut self.requests);
         all.retain(|request| *request != Request::default());
         all.sort_by_key(|request| request.entries().min());
@@ -77,22 +120,28 @@ impl Matching {
     }
 
     /// Another entry.
-    pub(crate) fn add(&mut self, entry: &Entry) -> Effect {
+    pub fn entry(&mut self, entry: &Entry) -> Effect {
         let (effect, at) = (self.run.entry(entry), self.of.len());
-        let own = match &entry.what {
-            What::SendPosted(_) => Request { posted: Some(at), ..Request::default() },
-            What::ReceivePosted(_) => Request { receive: Some(at), ..Request::default() },
-            What::Stalled { .. } => Request { stalls: vec![at], ..Request::default() },
-            What::Executed(_) => Request { executed: Some(at), ..Request::default() },
-            What::Completion(_) if effect.is_receive => {
-                Request { received: Some(at), ..Request::default() }
+        let process = entry.process;
+        let mut own = Request::default();
+        match &entry.what {
+            What::SendPosted(_) => own.posted = Some(at),
+            What::ReceivePosted(_) => own.arrivals.push(Arrival::new(process, Some(at), None)),
+            What::Stalled { .. } => own.stalls.push(at),
+            What::Executed(executed) => {
+                own.executed = Some(at);
+                let into = executed.receive.map(|met| Arrival::new(met.process, None, None));
+                own.arrivals.extend(into);
             }
-            What::Completion(_) => Request { completion: Some(at), ..Request::default() },
+            What::Completion(_) if effect.is_receive => {
+                own.arrivals.push(Arrival::new(process, None, Some(at)));
+            }
+            What::Completion(_) => own.completion = Some(at),
             _ => {
                 self.of.push(None);
                 return effect;
             }
-        };
+        }
         let joined = effect.joins.into_iter().flatten().filter_map(|at| self.of[at]);
         let joined: Vec<usize> = joined.collect();
         let whole = joined.iter().fold(own, |whole, of| take(&mut self.requests[*of]).with(whole));
@@ -200,14 +249,14 @@ mod tests {
         let mut entries = run.entries().to_vec();
         for (executed, received) in [(2, 3), (3, 2)] {
             let [request] = &requests(&entries)[..] else { panic!("{:?}", requests(&entries)) };
-            let ends = (request.receive, request.executed, request.received);
+            let ends = (request.receive(), request.executed, request.received());
             assert_eq!(ends, (Some(0), Some(executed), Some(received)));
             entries.swap(2, 3);
         }
         // Of a receive whose post is not on record.
         entries.remove(0);
         let [request] = &requests(&entries)[..] else { panic!("{:?}", requests(&entries)) };
-        assert_eq!((request.executed, request.received), (Some(1), Some(2)));
+        assert_eq!((request.executed, request.received()), (Some(1), Some(2)));
     }
 
     /// A completion of the client, under the opcode of a send.
@@ -222,8 +271,8 @@ mod tests {
     /// Posts and completions of sends, and of receives.
     fn ends(run: &Run) -> Vec<[Option<usize>; 4]> {
         let all = requests(run.entries());
-        let ends = all.iter().map(|one| [one.posted, one.completion, one.receive, one.received]);
-        ends.collect()
+        let ends = |one: &Request| [one.posted, one.completion, one.receive(), one.received()];
+        all.iter().map(ends).collect()
     }
 
     /// The opcode of a completion that is no success means nothing.

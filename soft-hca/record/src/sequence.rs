@@ -78,7 +78,7 @@ impl<'p> Picture<'p> {
         let room = options.width.saturating_sub(TIME).max(NARROWEST);
         let count = correlation.participants.len().clamp(1, (room / NARROWEST).max(1));
         let ascii = options.signs == Signs::Ascii;
-        // Who began before the recording is there from its beginning.
+        // A process that began before the recording is there from its beginning.
         let begins = |participant: usize| {
             let is_begin = |entry: &Entry| matches!(entry.what, What::ProcessBegan { .. });
             let mut own = correlation
@@ -230,7 +230,7 @@ impl<'p> Picture<'p> {
         let (well, bad) = if self.ascii { ('+', '!') } else { ('\u{251c}', '\u{2573}') };
         let mark = if Severity::of(entry) == Severity::Failure { bad } else { well };
         let rest = self.plain(&label.rest);
-        // What a call gives is worth more than what it was asked for.
+        // Results of a call are worth more than its arguments.
         let parts = [label.name.as_str(), &label.result].map(|part| part.chars().count() + 1);
         let room = (self.width - 3).saturating_sub(parts.iter().sum());
         let rest = if room < 6 { String::new() } else { cut(&rest, room, self.ascii) };
@@ -258,10 +258,11 @@ impl<'p> Picture<'p> {
         let What::Executed(executed) = &self.correlation.entries[at].what else { return };
         let failed = executed.status != WcStatus::SUCCESS;
         let label = self.correlation.message(transfer);
-        let receivers = transfer.arrivals.iter().map(|arrival| arrival.participant);
-        let mut receivers: Vec<usize> = receivers.collect();
+        let of_process = &self.correlation.of_process;
+        let receivers = transfer.arrivals.iter().filter_map(|one| of_process.get(&one.process));
+        let mut receivers: Vec<usize> = receivers.copied().collect();
         if receivers.is_empty() && executed.status != WcStatus::WR_FLUSH_ERR {
-            receivers.extend(transfer.peer);
+            receivers.extend(self.correlation.peer(transfer));
         }
         for to in receivers.into_iter().filter(|to| self.column(*to) != self.column(from)) {
             let reads = executed.opcode == WrOpcode::RDMA_READ && !failed;

@@ -13,7 +13,7 @@ pub(crate) struct Run {
 
 pub(crate) const SERVER: u32 = 0;
 pub(crate) const CLIENT: u32 = 1;
-/// That of [`begun`].
+/// The channel of [`begun`].
 pub(crate) const CHANNEL: u32 = 7;
 pub(crate) const WR_ID: [u64; 2] = [0x5626_e919_2120, 0x55b0_a7c3_f2c0];
 
@@ -23,7 +23,7 @@ impl Run {
         Self { t: 0, entries: Vec::new() }
     }
 
-    /// What is in it.
+    /// Its entries.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::calls::{self, Made};
+use crate::calls::{self, ProgramCall};
 use crate::description::{Description, Place};
 use crate::entry::{Entry, What};
 use crate::time::duration;
@@ -72,8 +72,8 @@ impl Text {
     /// has waited, with the place in the source behind it; the commands that a library makes of it
     /// are counted only. What becomes of requests stands as in [`Text::line`].
     pub fn calls(&mut self, entries: &[Entry]) -> String {
-        let calls = calls::made(entries);
-        let mut of: HashMap<usize, &Made> = HashMap::new();
+        let calls = calls::of_program(entries);
+        let mut of: HashMap<usize, &ProgramCall> = HashMap::new();
         for call in &calls {
             of.extend(call.entries.iter().map(|index| (*index, call)));
         }
@@ -87,9 +87,14 @@ impl Text {
         out
     }
 
-    /// What an entry of a call adds: a line for the call where that begins, and another one where it
+    /// Adds the line of an entry of a call: one for the call where that begins, and another one where it
     /// ends if it has waited.
-    fn part_of_call(&mut self, call: &Made, (entries, index): (&[Entry], usize), out: &mut String) {
+    fn part_of_call(
+        &mut self,
+        call: &ProgramCall,
+        (entries, index): (&[Entry], usize),
+        out: &mut String,
+    ) {
         let entry = &entries[index];
         let is_first = call.entries.first() == Some(&index);
         let place = call.place(entries).map_or(String::new(), |place| format!(", in {place}"));
@@ -114,7 +119,7 @@ impl Text {
     }
 
     /// A call with its arguments.
-    fn asked(&mut self, process: u32, call: &Made, entries: &[Entry]) -> String {
+    fn asked(&mut self, process: u32, call: &ProgramCall, entries: &[Entry]) -> String {
         let args = match (call.main(entries), call.channel(entries)) {
             (Some(main), _) => {
                 let said = Description::call(&main.name, main);
@@ -127,7 +132,7 @@ impl Text {
     }
 
     /// A call with what it gives.
-    fn call(&mut self, process: u32, call: &Made, entries: &[Entry]) -> String {
+    fn call(&mut self, process: u32, call: &ProgramCall, entries: &[Entry]) -> String {
         let mut text = match call.waits(entries) && call.entries.len() > 1 {
             // Its arguments were told when it began.
             true => format!("{}(...)", call.function(entries)),

@@ -30,7 +30,7 @@ pub(crate) fn side(reason: &Cause, subject: Side) -> &'static str {
     }
 }
 
-/// What usually makes datagrams get lost.
+/// The usual cause of a lost datagram.
 fn lost(why: &Lost) -> &'static str {
     match why {
         Lost::NoQueuePair { .. } => {
@@ -69,7 +69,7 @@ pub(crate) fn usual_cause(reason: &Cause) -> &'static str {
              or the peer has deregistered the region too early"
         }
         Cause::Key { .. } => {
-            "the element's lkey was not set, or the region has been deregistered before the work \
+            "the SGE's lkey was not set, or the region has been deregistered before the work \
              request was done"
         }
         Cause::Bounds { .. } => {
@@ -146,7 +146,7 @@ pub(crate) fn usual_cause(reason: &Cause) -> &'static str {
     }
 }
 
-/// What a status means of which no more is known.
+/// The meaning of a status of which no more is known.
 pub(crate) fn status_meaning(status: WcStatus) -> &'static str {
     match status {
         WcStatus::WR_FLUSH_ERR => "the queue pair was in the error state already",
@@ -177,7 +177,7 @@ fn refusal_cause(refusal: Refusal) -> Option<&'static str> {
         }
         Refusal::ReceiveInReset => "ibv_modify_qp to INIT, or rdma_create_qp, comes first",
         Refusal::SendSges | Refusal::ReceiveSges => {
-            "ibv_create_qp or ibv_create_srq was asked for fewer elements (max_send_sge, max_recv_sge, \
+            "ibv_create_qp or ibv_create_srq was asked for fewer SGEs (max_send_sge, max_recv_sge, \
              max_sge)"
         }
         Refusal::InlineData => {
@@ -225,7 +225,7 @@ pub(crate) fn call_cause(call: &str, error: ErrorNumber, refusal: Option<Refusal
     }
 }
 
-/// What usually makes calls fail with an error.
+/// The usual cause of a call's error.
 fn error_cause(error: ErrorNumber) -> &'static str {
     match error {
         ErrorNumber::EINVAL => "a wrong argument, or an object in the wrong state",
@@ -249,7 +249,7 @@ fn error_cause(error: ErrorNumber) -> &'static str {
     }
 }
 
-/// What an asynchronous event tells of that is a failure.
+/// The failure that an asynchronous event tells of.
 pub(crate) fn asynchronous(event: EventType) -> Option<&'static str> {
     Some(match event {
         EventType::CQ_ERR => "completions were lost, for their queue was full",

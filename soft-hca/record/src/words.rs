@@ -2,11 +2,12 @@
 
 use std::net::Ipv6Addr;
 
+use soft_hca_roce::wire::headers::NakCode;
 use soft_hca_verbs::{Cause, WrOpcode};
 
 use crate::cause::sentence;
 use crate::description::{Description, Field, Place, Value};
-use crate::entry::{Channel, EmptyPolls, Entry, Failure, PacketNote, Sge};
+use crate::entry::{Channel, EmptyPolls, Entry, Failure, Ignored, PacketNote, Retransmission, Sge};
 pub(crate) use crate::time::duration;
 use crate::value::{self, Name, Named};
 
@@ -115,11 +116,16 @@ impl Value<'_> {
                 Channel::Async => "asynchronous events".into(),
             },
             Self::Note(note) => match note {
-                PacketNote::Retransmission(why) => format!("again: {why}"),
+                PacketNote::Retransmission(why) => format!("again: {}", again(*why)),
                 PacketNote::Ack => "ACK".into(),
                 PacketNote::RnrNak(wait) => format!("RNR NAK {}", duration(*wait)),
-                PacketNote::Nak(why) => format!("NAK: {why}"),
-                PacketNote::Ignored(why) => format!("ignored: {why}"),
+                PacketNote::Nak(code) => format!("NAK: {}", refused(*code)),
+                PacketNote::Ignored(Ignored::NoQueuePair) => {
+                    "ignored: no queue pair takes it".into()
+                }
+                PacketNote::Ignored(Ignored::OtherAddress) => {
+                    "ignored: the queue pair is connected to another address".into()
+                }
             },
             Self::Missing(entries) => format!("{entries} entries are missing from here"),
         }
@@ -261,6 +267,26 @@ pub(crate) fn members(entry: &Entry) -> Vec<(String, String)> {
     };
     let thread = entry.thread.map(|thread| ("thread".into(), thread.to_string()));
     said.fields().map(member).chain(thread).collect()
+}
+
+/// Why a packet is sent again.
+fn again(why: Retransmission) -> &'static str {
+    match why {
+        Retransmission::Timeout => "no acknowledgement has come in time",
+        Retransmission::ReceiverNotReady => "the receiver was not ready",
+        Retransmission::Nak(code) => refused(code),
+    }
+}
+
+/// Why a packet was refused.
+fn refused(code: NakCode) -> &'static str {
+    match code {
+        NakCode::PsnSequence => "PSN sequence error, packets before it are missing",
+        NakCode::InvalidRequest => "invalid request",
+        NakCode::RemoteAccess => "remote access error",
+        NakCode::RemoteOperational => "remote operational error",
+        NakCode::InvalidRd => "invalid reliable datagram",
+    }
 }
 
 /// A GID as IPv6 addresses are written, with its zeros left out.

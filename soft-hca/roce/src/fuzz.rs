@@ -17,7 +17,7 @@ use crate::wire::pcapng::{Direction, Record, Recording};
 pub use snapshot::snapshot;
 pub use transport::transport;
 
-/// What comes from a network: packets, management datagrams, the connection manager's messages.
+/// Input from a network: packets, management datagrams, the connection manager's messages.
 pub fn wire(data: &[u8]) {
     packet(data);
     check(data);
@@ -36,7 +36,7 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// What is read is read again after it was built.
+/// A packet that is read is read again after it was built.
 fn packet(data: &[u8]) {
     let Ok(packet) = Packet::parse(data) else { return };
     let mut buffer = vec![0xa5; data.len()];
@@ -49,7 +49,7 @@ fn packet(data: &[u8]) {
     }
 }
 
-/// What is sealed is right, and a recording takes it.
+/// A sealed packet is right, and a recording takes it.
 fn check(data: &[u8]) {
     let v4 = Addresses::V4 {
         source: Ipv4Addr::new(192, 0, 2, 1),
@@ -70,7 +70,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// What is read is read again after it was written.
+/// A management datagram that is read is read again after it was written.
 fn mad(bytes: &[u8]) {
     let Some(mad) = Mad::decode(bytes) else { return };
     assert_eq!(Mad::decode(&mad.encode()).as_ref(), Some(&mad));

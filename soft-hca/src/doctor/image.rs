@@ -37,7 +37,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// What a process has just become.
+    /// The image that a process has just become.
     pub(super) fn new(pid: u32) -> Self {
         let proc = PathBuf::from(format!("/proc/{pid}"));
         let exe = fs::read_link(proc.join("exe")).unwrap_or_default();

@@ -18,7 +18,7 @@ use super::report;
 use super::verbs::{self, Library};
 use crate::outside::{self, Outside};
 use crate::preload;
-use crate::sanitizer::{self, Found, Told};
+use crate::sanitizer::{self, Found, Reporting};
 
 /// A program as a process ran it.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ pub(super) struct Process {
     pub pid: u32,
     pub image: Image,
     pub notes: Vec<Note>,
-    /// What has taken the preloaded library out of its environment.
+    /// The program that has taken the preloaded library out of its environment.
     pub removed_by: Option<PathBuf>,
 }
 
-/// What is to be said of all processes; nothing if there was none.
+/// The judgement of all processes; empty if there was none.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub text: String,
@@ -54,7 +54,7 @@ enum Use {
     No,
 }
 
-/// What a file was found to be, as the same libraries are in many processes.
+/// Files that were looked at, as the same libraries are in many processes.
 #[derive(Default)]
 struct Files {
     libraries: HashMap<PathBuf, Library>,
@@ -320,7 +320,7 @@ impl Process {
     }
 
     fn has_asked(&self) -> bool {
-        self.notes.contains(&Note::Asked)
+        self.notes.contains(&Note::Requested)
     }
 
     /// Whether it has the device.
@@ -391,13 +391,13 @@ impl Process {
         }
     }
 
-    /// What the program was built with to find its mistakes, and whether that is told of the device.
+    /// The sanitizers that the program was built with, and whether the device's accesses are reported to them.
     fn sanitizers(&self) -> impl Iterator<Item = Finding> {
         let found = sanitizer::of_program(&self.image.exe, &self.image.mapped);
-        found.into_iter().map(|Found { name, told }| match told {
-            Told::Yes => Good(format!("{name}, which is told what the device does")),
-            Told::No => Good(name.into()),
-            Told::NotExported => Warning {
+        found.into_iter().map(|Found { name, reporting }| match reporting {
+            Reporting::Yes => Good(format!("{name}, which is told what the device does")),
+            Reporting::No => Good(name.into()),
+            Reporting::NotExported => Warning {
                 what: format!(
                     "{name}, which is not told what the device does: the program does not export it"
                 ),

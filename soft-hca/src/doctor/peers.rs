@@ -15,7 +15,7 @@ use crate::{Error, cannot};
 /// The hidden subcommand by which another process tries to reach this one's memory.
 pub const PEER_SUBCOMMAND: &str = "doctor-peer";
 
-/// What the peer finds at the address that it is given, and what it leaves there.
+/// The word that the peer finds at the address that it is given, and that it leaves there.
 const WORD: u64 = 0x736f_6674_2d68_6361;
 
 /// Another process, no ancestor of this one, reads and writes a word here as a peer would.
@@ -59,7 +59,7 @@ pub(super) fn peers() -> Finding {
     }
 }
 
-/// What the process behind [`PEER_SUBCOMMAND`] does.
+/// The process behind [`PEER_SUBCOMMAND`].
 pub fn peer(pid: u32, address: u64) -> Result<(), Error> {
     let word = read_word(pid, address).map_err(cannot("process_vm_readv"))?;
     if word != WORD {

@@ -24,7 +24,7 @@ pub const UNUSED: u8 = 67;
 /// The hidden subcommand that waits to be traced and then becomes the program.
 pub const START_SUBCOMMAND: &str = "doctor-start";
 
-/// What was seen of a process: one for each program that it has been.
+/// Observations of a process: one for each program that it has been.
 struct Run {
     pid: u32,
     image: Image,
@@ -100,7 +100,7 @@ pub fn program(options: &Options) -> Result<u8, Error> {
     let seen = runs.last.keys().copied();
     let left: Vec<u32> = seen.filter(|pid| runs.is_missing(*pid)).collect();
     left.into_iter().for_each(|pid| runs.ends(pid));
-    // Who has become another program at once is not looked at.
+    // A process that has become another program at once is not looked at.
     runs.runs.retain(|run| !run.image.mapped.is_empty());
     let processes = runs.runs.into_iter().map(|run| Process {
         notes: notes::of_process(&membership.dir, run.pid),

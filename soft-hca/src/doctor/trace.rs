@@ -17,14 +17,14 @@ use crate::record::signals;
 /// How often it is looked for a signal that is to be passed on.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What is to be stopped for. All of it is inherited by children.
+/// Events that stop a process. Children inherit the options.
 const OPTIONS: libc::c_int = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACEEXIT;
 
-/// Who is told of programs. A process is stopped meanwhile.
+/// An observer of programs. A process is stopped meanwhile.
 pub(super) trait Seen {
     /// A process has become another program.
     fn begins(&mut self, pid: u32);

@@ -15,7 +15,7 @@ use crate::rdma_core::Version;
 
 /// How the version of the interface between library and provider is called, a number behind it.
 const PRIVATE: &[u8] = b"IBVERBS_PRIVATE_";
-/// What the library says of an environment that does not suit it (`ibverbs_init`).
+/// The beginning of the library's words on an environment that does not suit it (`ibverbs_init`).
 const WORDS: &[u8] = b"libibverbs: Warning: ";
 /// Where the system has libraries.
 const SYSTEM: [&str; 4] = ["/usr/lib", "/lib", "/usr/local/lib", "/nix/store"];
@@ -32,7 +32,7 @@ pub(super) struct Library {
     pub owner: Owner,
 }
 
-/// Who has brought a library.
+/// The owner of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A package of the system, by its name.

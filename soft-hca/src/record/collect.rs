@@ -90,7 +90,7 @@ impl Collector {
                     Event::Ended(_) => _ = self.alive.remove(&proc),
                     _ => {}
                 }
-                // What it tells, entries of other threads may name that have an earlier time.
+                // Entries of other threads with an earlier time may name what it tells.
                 match &record.event {
                     Event::Place(place) => self.decoder.places.learn(by, place, &record.tail),
                     _ => self.pending.push((by, record)),

@@ -60,7 +60,7 @@ const WRITTEN_NS: u64 = 1_000_000_000;
 /// The exit status of a program that was ended because its time was over, as of timeout(1).
 pub const OUT_OF_TIME: u8 = 124;
 
-/// What to record, and where to.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The record.

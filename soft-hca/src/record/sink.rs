@@ -19,7 +19,7 @@ pub(super) struct Sink {
     pub live: Option<Live>,
     /// The watcher that looks for mistakes.
     pub watcher: Option<Watcher>,
-    /// What was said of who does not go on, without numbers.
+    /// Lines that were printed of programs that do not go on, without numbers.
     pub said: HashSet<String>,
     /// The same of what was so at the last looks, and at how many.
     pub seen: HashMap<String, u32>,
@@ -50,7 +50,7 @@ impl Sink {
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
-    /// What the daemon says of programs that do not go on, which is said once: of threads that have waited for
+    /// Prints what the daemon says of programs that do not go on, once: of threads that have waited for
     /// long at once, of all else if it stays so.
     pub(super) fn waits(&mut self, text: &str) {
         let kind = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");

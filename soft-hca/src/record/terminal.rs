@@ -8,10 +8,10 @@ use std::process::Command;
 use std::ptr;
 
 /// The foreground of the terminal, which a program has until this goes.
-pub(super) struct Lent(());
+pub(super) struct Foreground(());
 
 /// Has a program begin in the foreground, if this process is there.
-pub(super) fn lend(program: &mut Command) -> Option<Lent> {
+pub(super) fn lend(program: &mut Command) -> Option<Foreground> {
     // SAFETY: asks for the numbers of process groups; there is none if standard input is no terminal.
     let is_in_front = unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() };
     is_in_front.then(|| {
@@ -21,11 +21,11 @@ pub(super) fn lend(program: &mut Command) -> Option<Lent> {
         };
         // SAFETY: it calls only what may be called in a child of fork.
         unsafe { program.pre_exec(begin) };
-        Lent(())
+        Foreground(())
     })
 }
 
-impl Drop for Lent {
+impl Drop for Foreground {
     fn drop(&mut self) {
         put_in_front();
     }

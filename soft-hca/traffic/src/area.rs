@@ -14,7 +14,7 @@ pub struct Segment {
     pub length: u32,
 }
 
-/// What a range of bytes has to be.
+/// The expected content of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Part of a message: its text from a place on.
@@ -30,7 +30,7 @@ pub enum Content {
 pub struct Piece {
     /// Where it is.
     pub segment: Segment,
-    /// What it is.
+    /// Its content.
     pub content: Content,
 }
 

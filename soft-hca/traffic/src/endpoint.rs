@@ -30,7 +30,7 @@ pub const PROBE: u64 = u64::MAX;
 /// In the `wr_id` of receives.
 const RECEIVE: u64 = 1 << 63;
 
-/// What the other side has to know of an end.
+/// The attributes of an end that the other side has to know.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct End {
     address: Address,
@@ -56,7 +56,7 @@ pub struct Endpoint {
     sends: VecDeque<usize>,
     /// The same for receives, of the round in which this is the passive end.
     receives: VecDeque<usize>,
-    /// What it has added to the peer's word.
+    /// The sum that it has added to the peer's word.
     pub added: u64,
     /// Why it cannot go on.
     pub failure: Option<ibv_wc_status::Type>,
@@ -101,7 +101,7 @@ impl Endpoint {
         })
     }
 
-    /// What the peer has to know.
+    /// The attributes that the peer has to know.
     pub fn end(&self) -> End {
         End { address: self.qp.address(), memory: self.region.remote() }
     }
@@ -144,7 +144,7 @@ impl Endpoint {
         self.is_done() || self.sends.is_empty()
     }
 
-    /// What has not come yet.
+    /// Events that have not come yet.
     pub fn waits_for(&self) -> String {
         let place = place(self.name, self.number);
         let (qpn, sends, receives) = (self.qpn(), &self.sends, &self.receives);

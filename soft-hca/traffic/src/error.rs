@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors.
 
 use std::io;
 
@@ -62,7 +62,7 @@ pub fn place(name: Name, round: u64) -> String {
     format!("thread {thread}, queue pair {number} ({:?}{shares}), round {round}", name.service())
 }
 
-/// What becomes of the queue pairs of a peer that is gone.
+/// The fates of the queue pairs of a peer that is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obituary {
     /// Requests were not answered.

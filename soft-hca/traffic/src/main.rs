@@ -90,7 +90,7 @@ fn message_size(text: &str) -> std::result::Result<u32, String> {
     }
 }
 
-/// What a client may ask a server for.
+/// Checks a client's request to a server.
 fn check(config: &Config) -> Result<()> {
     let limits = [
         ((1..=64).contains(&config.threads), "a number of threads that is not from 1 to 64"),

@@ -1,4 +1,4 @@
-//! What a queue pair does, drawn alike by both of its ends: so each knows what has to come.
+//! The plan of a queue pair, drawn alike by both of its ends: so each knows what has to come.
 //!
 //! Traffic goes in rounds. In a round one end is active: it posts some requests, the last of which
 //! tells the other end, the passive one, that all are there. Both look at their memory, and in the
@@ -11,7 +11,7 @@ use crate::pattern::{Pattern, Random};
 
 /// Requests of a round, at most.
 pub const MAX_REQUESTS: u32 = 16;
-/// Scatter-gather elements, at most.
+/// SGEs, at most.
 pub const MAX_SEGMENTS: u32 = 4;
 /// Bytes of inline data, at most.
 pub const MAX_INLINE: u32 = 64;
@@ -29,7 +29,7 @@ const GAP: u32 = 64;
 /// Bytes that a receive has beyond its message, less than.
 const SLACK: u32 = 64;
 
-/// What both sides have agreed on.
+/// The agreement of both sides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Everything is drawn from this.
@@ -204,19 +204,19 @@ impl Round {
         self.requests.iter().map(add).sum()
     }
 
-    /// What the active end sends.
+    /// Data that the active end sends.
     pub fn outgoing(&self) -> Vec<Piece> {
         let sources = self.requests.iter().filter(|request| request.kind.is_outgoing());
         sources.flat_map(|r| along(&r.local, 0, r.length, r.text)).collect()
     }
 
-    /// What the passive end holds ready to be read.
+    /// Data that the passive end has ready to be read.
     pub fn readable(&self) -> Vec<Piece> {
         let reads = self.requests.iter().filter(|request| request.kind == Kind::Read);
         reads.flat_map(|r| along(std::slice::from_ref(&r.remote), 0, r.length, r.text)).collect()
     }
 
-    /// What the passive end has in its own area afterwards.
+    /// Data that the passive end has in its own area afterwards.
     pub fn arrived(&self) -> Vec<Piece> {
         let outgoing = self.requests.iter().filter(|request| request.kind.is_outgoing());
         let here = outgoing.filter(|request| !(request.kind.is_send() && self.is_shared));
@@ -231,7 +231,7 @@ impl Round {
         .collect()
     }
 
-    /// What the active end has fetched.
+    /// Data that the active end has fetched.
     pub fn fetched(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for request in &self.requests {
@@ -399,7 +399,7 @@ impl Iterator for Planner {
                 is_signaled: is_last || random.once_in(2),
                 is_solicited: is_last || kind.is_received() && random.once_in(4),
                 is_inline: kind.is_outgoing() && length <= MAX_INLINE && random.once_in(2),
-                // What was fetched is there before the peer learns of it and changes it.
+                // Fetched data is there before the peer learns of it and changes it.
                 is_fenced: is_last && requests.iter().any(fetches),
                 is_linked: index > 0 && !random.once_in(4),
                 local,

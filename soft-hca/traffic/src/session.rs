@@ -20,7 +20,7 @@ use crate::worker::{Status, Worker};
 /// How often the progress is told.
 const TELL: Duration = Duration::from_secs(2);
 
-/// What the sides tell each other once their queue pairs exist.
+/// The greeting of the sides once their queue pairs exist.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
     counter: Remote,
@@ -71,7 +71,7 @@ impl Counter {
         Remote { addr: addr + u64::from(Self::WORD.offset), rkey }
     }
 
-    /// That it is as if the peer had added this.
+    /// Checks that it is as if the peer had added this.
     fn check(&self, added: u64) -> Result<()> {
         let word = Self::WORD.offset as usize..(Self::WORD.offset + Self::WORD.length) as usize;
         let bytes: Vec<u8> = self.region[word].iter().map(|cell| cell.get()).collect();
@@ -89,7 +89,7 @@ enum News {
     Peer(Result<Farewell>),
 }
 
-/// What was done.
+/// The summary of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// Bytes of all messages, of both sides.

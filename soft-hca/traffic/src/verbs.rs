@@ -135,7 +135,7 @@ impl Region {
         Remote { addr: self.bytes.addr() as u64, rkey: unsafe { self.mr.as_ref() }.rkey }
     }
 
-    /// A scatter-gather element.
+    /// An SGE.
     pub fn sge(&self, offset: u32, length: u32) -> sys::ibv_sge {
         let addr = self.bytes.addr() as u64 + u64::from(offset);
         // SAFETY: the registration is alive.
@@ -295,7 +295,7 @@ impl Srq {
     pub fn receive(&self, wr_id: u64, sges: &mut [sys::ibv_sge]) -> Result<()> {
         let (mut wr, mut bad) = (receive_wr(wr_id, sges), ptr::null_mut());
         // SAFETY: the queue is alive, and the request is read during the call. The regions of
-        // its elements outlive the queue, for they are dropped after it.
+        // its SGEs outlive the queue, for they are dropped after it.
         let error = unsafe { sys::ibv_post_srq_recv(self.srq.as_ptr(), &mut wr, &mut bad) };
         number("ibv_post_srq_recv", error)
     }
@@ -316,7 +316,7 @@ fn receive_wr(wr_id: u64, sges: &mut [sys::ibv_sge]) -> sys::ibv_recv_wr {
     wr
 }
 
-/// What the other side has to know of a queue pair.
+/// The attributes of a queue pair that the other side has to know.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Address {
     qpn: u32,
@@ -336,11 +336,11 @@ pub struct Qp {
 // SAFETY: libibverbs locks what threads share, of a queue pair as well.
 unsafe impl Send for Qp {}
 
-/// A request for a send queue, without its scatter-gather elements.
+/// A request for a send queue, without its SGEs.
 pub struct SendRequest {
     /// The request; where datagrams go is filled in by [`Qp::send`].
     pub wr: sys::ibv_send_wr,
-    /// Its elements.
+    /// Its SGEs.
     pub sges: Vec<sys::ibv_sge>,
 }
 
@@ -401,7 +401,7 @@ impl Qp {
         self.modify("ibv_modify_qp to INIT", &mut attr, all)
     }
 
-    /// What the peer has to know.
+    /// The attributes that the peer has to know.
     pub fn address(&self) -> Address {
         Address { qpn: self.number(), gid: self.device.gid }
     }
@@ -456,7 +456,7 @@ impl Qp {
     pub fn receive(&self, wr_id: u64, sges: &mut [sys::ibv_sge]) -> Result<()> {
         let (mut wr, mut bad) = (receive_wr(wr_id, sges), ptr::null_mut());
         // SAFETY: the queue pair is alive, and the request is read during the call. The regions
-        // of its elements are dropped after the queue pair.
+        // of its SGEs are dropped after the queue pair.
         let error = unsafe { sys::ibv_post_recv(self.qp.as_ptr(), &mut wr, &mut bad) };
         number("ibv_post_recv", error)
     }
@@ -475,8 +475,8 @@ impl Qp {
             next = &raw mut *wr;
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue pair is alive; the list and its elements are read during the call.
-        // The regions of its elements are dropped after the queue pair.
+        // SAFETY: the queue pair is alive; the list and its SGEs are read during the call.
+        // The regions of its SGEs are dropped after the queue pair.
         let error = unsafe { sys::ibv_post_send(self.qp.as_ptr(), next, &mut bad) };
         number("ibv_post_send", error)
     }

@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// How long after the first unanswered request the peer is known to have gone.
 const NEWS: Duration = Duration::from_secs(20);
 
-/// What all threads know.
+/// The state that all threads share.
 #[derive(Debug, Default)]
 pub struct Status {
     /// The peer has gone.
@@ -79,7 +79,7 @@ impl Worker {
         Ok(Self { endpoints, by_qpn, shared, cq, has_events, status })
     }
 
-    /// What the peer has to know of its queue pairs.
+    /// The attributes of its queue pairs that the peer has to know.
     pub fn ends(&self) -> Vec<End> {
         self.endpoints.iter().map(Endpoint::end).collect()
     }
@@ -166,7 +166,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What the queue pairs say of a peer that has gone: each reliable one fails, at the latest
+    /// Waits for the end of the queue pairs of a peer that has gone: each reliable one fails, at the latest
     /// with the next request.
     fn obituary(&mut self) -> Result<Error> {
         let is_reliable = |endpoint: &&Endpoint| endpoint.name.service() == Service::Rc;

@@ -227,9 +227,9 @@ pub enum Malformed {
     Unknown,
     /// Its opcode is none of this type of queue pair.
     Opcode,
-    /// It has more elements than the queue pair's `max_send_sge`.
+    /// It has more SGEs than the queue pair's `max_send_sge`.
     MaxSendSge,
-    /// A receive has more elements than its queue's `max_recv_sge`.
+    /// A receive has more SGEs than its queue's `max_recv_sge`.
     MaxRecvSge,
     /// It is an RDMA read or atomic operation, and `max_rd_atomic` is 0.
     MaxRdAtomic,

@@ -9,11 +9,11 @@ use crate::cause::{Cause, MemoryRole};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// An element of a send is longer than its region.
+    /// An SGE of a send is longer than its region.
     LocalBounds,
-    /// An element of a send names a region that does not exist.
+    /// An SGE of a send names a region that does not exist.
     LocalKey,
-    /// An element of a send names a region without the right that is needed: the answer of a read goes where nothing may
+    /// An SGE of a send names a region without the right that is needed: the answer of a read goes where nothing may
     /// be written.
     LocalAccess,
     /// Posted to a queue pair that was in the error state already.
@@ -41,9 +41,9 @@ impl Failure {
         Self::Retries,
     ];
 
-    /// The failure of a completion with a status, for a cause, where that is one of these. A flushed request is one if
-    /// it was posted in the error state.
-    pub fn of(status: WcStatus, cause: Option<&Cause>, was_in_error: bool) -> Option<Self> {
+    /// The failure of a completion with a status, for a cause, where that is one of these. When a request that is flushed
+    /// was posted, they do not tell.
+    pub fn of(status: WcStatus, cause: Option<&Cause>) -> Option<Self> {
         let local = match cause {
             Some(Cause::Bounds { memory: MemoryRole::Local, .. }) => Some(Self::LocalBounds),
             Some(Cause::Key { memory: MemoryRole::Local, .. }) => Some(Self::LocalKey),
@@ -52,7 +52,6 @@ impl Failure {
         };
         match status {
             WcStatus::LOC_PROT_ERR => local,
-            WcStatus::WR_FLUSH_ERR => was_in_error.then_some(Self::PostedInError),
             WcStatus::REM_INV_REQ_ERR => Some(Self::RemoteRequest),
             WcStatus::REM_ACCESS_ERR => Some(Self::RemoteAccess),
             WcStatus::RNR_RETRY_EXC_ERR => Some(Self::RnrRetries),
@@ -111,12 +110,12 @@ mod tests {
         let key = |memory| Cause::Key { memory, key: 5 };
         let of = Failure::of;
         let local = Some(Failure::LocalKey);
-        assert_eq!(of(WcStatus::LOC_PROT_ERR, Some(&key(MemoryRole::Local)), false), local);
+        assert_eq!(of(WcStatus::LOC_PROT_ERR, Some(&key(MemoryRole::Local))), local);
         // Of a receive nothing was measured.
-        assert_eq!(of(WcStatus::LOC_PROT_ERR, Some(&key(MemoryRole::Receive)), false), None);
-        assert_eq!(of(WcStatus::WR_FLUSH_ERR, Some(&Cause::Flushed), false), None);
-        for failure in Failure::ALL.into_iter().skip(3) {
-            assert_eq!(of(failure.status(), None, true), Some(failure));
+        assert_eq!(of(WcStatus::LOC_PROT_ERR, Some(&key(MemoryRole::Receive))), None);
+        assert_eq!(of(WcStatus::WR_FLUSH_ERR, Some(&Cause::Flushed)), None);
+        for failure in Failure::ALL.into_iter().skip(4) {
+            assert_eq!(of(failure.status(), None), Some(failure));
         }
     }
 }

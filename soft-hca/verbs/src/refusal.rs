@@ -72,9 +72,9 @@ refusals! {
     RecordedAlready = "the fabric is being recorded already";
     RecordSize = "a record cannot have so few or so many bytes";
     SysfsTree = "a tree of sysfs cannot be changed";
-    ShareOfStranger = "only a process that has opened a device has a share";
-    NoShare = "it has no share";
-    NoShareLeft = "there is no share left";
+    PortLeaseOfStranger = "only a process that has opened a device has a port lease";
+    NoPortLease = "it has no port lease";
+    NoPortLeaseLeft = "there is no port lease left";
     NoSystemRoute = "the system has no route to the address";
     Fault = "a fault that was asked for";
 
@@ -159,14 +159,14 @@ refusals! {
     // Work requests that are posted.
     SendBeforeRts = "sends are posted in RTS, not before";
     SendQueueFull = "the send queue is full (max_send_wr)";
-    SendSges = "more elements than the queue pair's max_send_sge";
+    SendSges = "more SGEs than the queue pair's max_send_sge";
     InlineData = "more inline data than the queue pair's max_inline_data";
     AtomicAlignment = "the address of an atomic operation is not a multiple of eight";
     AtomicRoom = "an atomic operation needs room for eight bytes";
     ReceiveInReset = "receives are posted from INIT on, not in RESET";
     ReceiveQueueFull = "the receive queue is full (max_recv_wr)";
     SharedReceiveQueueFull = "the shared receive queue is full (max_wr)";
-    ReceiveSges = "more elements than the queue's max_recv_sge";
+    ReceiveSges = "more SGEs than the queue's max_recv_sge";
 
     // Ids of the connection manager: what they are and what they are not in the state for.
     NoId = "there is no id with this number";

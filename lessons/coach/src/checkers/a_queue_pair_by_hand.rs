@@ -172,5 +172,5 @@ pub fn check(run: &Run) -> Verdict {
         return wrong(words!("no receive was posted for the answer", "没有为回答提交接收请求"), []);
     };
     run.is_received(index)?;
-    is_shown_late(run, run.request(index).received)
+    is_shown_late(run, run.request(index).received())
 }

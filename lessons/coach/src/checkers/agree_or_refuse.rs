@@ -219,7 +219,7 @@ fn is_agreed(run: &Run, (accept, call): At<'_, Call>) -> Verdict {
     }
     for send in sends {
         run.is_executed(send)?;
-        let received = run.request(send.0).received;
+        let received = run.request(send.0).received();
         if received.and_then(|completion| run.polled(completion)).is_none() {
             return wrong(
                 words!(

@@ -63,7 +63,7 @@ fn received<'r>(
     (sent, question): At<'r, SendPosted>,
 ) -> Result<At<'r, ReceivePosted>, Wrong> {
     let receives = run.receives(run.student);
-    let taken = run.request(sent).receive;
+    let taken = run.request(sent).receive();
     let wrong = |what, entries| Err(Wrong { what, entries });
     if let Some(receive) = receives.iter().find(|(index, _)| Some(*index) == taken) {
         return Ok(*receive);

@@ -130,7 +130,7 @@ pub(super) use entry;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::RingPlace;
+    use crate::arena::RingLocation;
 
     entry! {
         /// One field of each type.
@@ -141,7 +141,7 @@ mod tests {
             pub word: AtomicU32,
             pub long: AtomicU64,
             pub gid: [AtomicU8; 16],
-            pub ring: RingPlace,
+            pub ring: RingLocation,
         }
     }
 

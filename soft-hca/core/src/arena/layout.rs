@@ -16,11 +16,11 @@ use crate::arena::lock::{Lock, LockApart};
 use crate::arena::operations::Operations;
 use crate::arena::places::Places;
 use crate::arena::port_counters::Counters;
+use crate::arena::port_lease::{PORT_LEASES, PortLease};
 use crate::arena::qp::{MAX_QPS, Qp};
 use crate::arena::recording;
-use crate::arena::ring_place::RingPlace;
+use crate::arena::ring_location::RingLocation;
 use crate::arena::scope::Scope;
-use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0e");
@@ -202,7 +202,7 @@ entry! {
         /// The consumer's index + 1 at which requests have waited for a credit in vain, or 0.
         pub overrun_from: AtomicU32,
         /// The ring of completions, of twice the queue's size: see `engine::credit`.
-        pub ring: RingPlace,
+        pub ring: RingLocation,
         /// Slots of `eager` that are free for sure; as `credits`.
         pub eager_free: AtomicU32,
         /// Owner, an index in the table of processes.
@@ -212,7 +212,7 @@ entry! {
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
         /// The ring of payloads that wait for the owner's poll.
-        pub eager: RingPlace,
+        pub eager: RingLocation,
         /// The generation if the threads that poll the queue move what is in `eager`, else 0. See
         /// `engine::eager`.
         pub polls_eager: AtomicU32,
@@ -249,14 +249,14 @@ entry! {
         pub limit: AtomicU32,
         /// 1: the limit event is to be raised.
         pub limit_reached: AtomicU32,
-        /// Scatter-gather elements of a receive, at most.
+        /// SGEs of a receive, at most.
         pub max_sge: AtomicU32,
         /// The next receive work request to be consumed.
         pub consumer: AtomicU32,
         /// The next receive to be traced.
         pub seen_receives: AtomicU32,
         /// The ring of receives.
-        pub ring: RingPlace,
+        pub ring: RingLocation,
     }
 }
 
@@ -358,7 +358,7 @@ pub struct Arena {
     pub trace_generation: AtomicU32,
     /// Bytes that each process may trace before they are read.
     pub trace_limit: AtomicU64,
-    /// What is traced, a [`Scope`].
+    /// The events that are traced, a [`Scope`].
     pub trace_scope: AtomicU32,
     /// Where the numbers of queue pairs begin, in entries: the fabric's own choice, so that it is not
     /// taken for one that has ended.
@@ -370,9 +370,9 @@ pub struct Arena {
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
-    /// Shares of the port to other hosts.
-    pub shares: [Share; SHARES],
-    /// What the port to other hosts has sent, received and dropped.
+    /// Leases of the port to other hosts.
+    pub leases: [PortLease; PORT_LEASES],
+    /// Packets that the port to other hosts has sent, received and dropped.
     pub port_counters: Counters,
     /// A bit for each queue pair at whose send queue the link is to look, by index.
     pub link_doorbells: [AtomicU64; MAX_QPS / 64],
@@ -522,9 +522,9 @@ impl Arena {
         for slot in &self.bounce_slots {
             slot.lock.release_of(dead);
         }
-        for share in &self.shares {
-            share.lock.release_of(dead);
-            share.in_hand.release_of(dead);
+        for lease in &self.leases {
+            lease.lock.release_of(dead);
+            lease.in_hand.release_of(dead);
         }
         for proc in &self.procs {
             proc.atomics.release_of(dead);

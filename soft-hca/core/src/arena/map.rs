@@ -12,7 +12,7 @@ use crate::arena::layout::{
     ARENA_BYTES, Arena, BOUNCE_BUFFER_BYTES, BOUNCE_BUFFERS_START, HEAP_START, MAGIC,
     MAX_BOUNCE_SLOTS, MIN_PAGE,
 };
-use crate::arena::ring_place::RingPlace;
+use crate::arena::ring_location::RingLocation;
 use crate::memcheck;
 use crate::ring::{self, Ring};
 use crate::system;
@@ -118,7 +118,7 @@ impl Mapping {
     }
 
     /// The ring at a place, if the place makes sense: within the heap, aligned, not too big.
-    pub fn ring(&self, place: &RingPlace) -> Option<Ring<'_>> {
+    pub fn ring(&self, place: &RingLocation) -> Option<Ring<'_>> {
         let offset = usize::try_from(place.offset.load(Ordering::Acquire)).ok()?;
         let mask = place.mask.load(Ordering::Acquire);
         let log2_slot = place.log2_slot.load(Ordering::Acquire);
@@ -135,7 +135,7 @@ impl Mapping {
 
     /// How many work requests the ring at a place has from a cursor on, and how many it has room for; none
     /// if there is no ring.
-    pub fn posted(&self, place: &RingPlace, next: &AtomicU32) -> (u32, u32) {
+    pub fn posted(&self, place: &RingLocation, next: &AtomicU32) -> (u32, u32) {
         self.ring(place).map_or((0, 0), |ring| {
             let next = next.load(Ordering::Acquire) & ring.mask();
             (ring.distance(next, ring.producer()), ring.mask())

@@ -13,7 +13,7 @@ use crate::arena::places::{PLACE_WORDS, Place};
 /// Operations of a process that are kept.
 pub const OPERATIONS: usize = 256;
 
-/// What an operation does with memory.
+/// The access of an operation to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum OperationKind {
@@ -28,7 +28,7 @@ pub enum OperationKind {
 /// An operation that was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What it does.
+    /// Its kind.
     pub kind: OperationKind,
     /// First address.
     pub address: u64,

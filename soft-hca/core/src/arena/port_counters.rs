@@ -1,4 +1,4 @@
-//! What the link has sent and received, and why it has dropped packets.
+//! Packets that the link has sent and received, and the reasons why it has dropped some.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -77,7 +77,7 @@ pub struct Counters {
     dropped: [AtomicU64; NAMES.len()],
 }
 
-/// What the counters of a link are.
+/// Values of the counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Packets sent.
@@ -103,7 +103,7 @@ impl Counters {
         self.received.count(to, 1, octets);
     }
 
-    /// What they are now.
+    /// The values now.
     pub fn load(&self) -> LinkCounts {
         let dropped = |reason: DropReason| self.dropped[reason as usize].load(Relaxed);
         LinkCounts {

@@ -9,7 +9,7 @@ use soft_hca_verbs::Failure;
 
 use crate::arena::entry::entry;
 use crate::arena::lock::Lock;
-use crate::arena::ring_place::RingPlace;
+use crate::arena::ring_location::RingLocation;
 use crate::arena::traffic::{Events, Traffic};
 
 /// Queue pairs.
@@ -48,10 +48,10 @@ entry! {
         /// requests are executed and completed in one step.
         pub sq_in_flight: AtomicU32,
         /// The ring of send work requests.
-        pub sq: RingPlace,
-        /// Scatter-gather elements of a send, at most.
+        pub sq: RingLocation,
+        /// SGEs of a send, at most.
         pub max_send_sge: AtomicU32,
-        /// Scatter-gather elements of a receive, at most.
+        /// SGEs of a receive, at most.
         pub max_recv_sge: AtomicU32,
 
         // The cache line of who executes send work requests
@@ -61,11 +61,11 @@ entry! {
         pub sq_consumer: AtomicU32,
         /// The first packet sequence number that we send, 24 bits.
         pub sq_psn: AtomicU32,
-        /// What holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
+        /// The cause that holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
         /// (RNR), 2 the peer does not answer, 3 a completion queue is full; above it how many times
         /// the daemon has tried.
         pub wait: AtomicU32,
-        /// What its requests have sent, and the answers that have come.
+        /// Packets that its requests have sent, and answers that have come.
         pub sent: Traffic,
 
         // The cache line of who consumes receive work requests
@@ -82,7 +82,7 @@ entry! {
         pub received: Traffic,
 
         /// The ring of receive work requests; unused with a shared receive queue.
-        pub rq: RingPlace,
+        pub rq: RingLocation,
         /// 1: a receive work request of the shared queue was consumed for a message of which more
         /// packets are to come. If the queue pair fails before, nobody else knows of it.
         pub consumed: AtomicU32,
@@ -135,7 +135,7 @@ entry! {
         /// The way to the peer, 0 within the fabric. See `engine::Route`.
         pub route: AtomicU32,
 
-        // What is known of the request at the head of the send queue
+        // The request at the head of the send queue
         /// Not 0: its datagram has reached the group's members of this fabric, and is still to be sent
         /// to other hosts.
         pub sq_group_reached: AtomicU32,
@@ -146,18 +146,18 @@ entry! {
         pub wait_polled: AtomicU32,
 
         // Of the port to other hosts
-        /// The ring in whose slots lies what it keeps, see `port::kept`.
-        pub kept: RingPlace,
-        /// How many bytes that are, 0 for nothing.
-        pub kept_bytes: AtomicU32,
+        /// The ring in whose slots its snapshot lies, see `port::snapshot`.
+        pub snapshot: RingLocation,
+        /// Bytes of the snapshot, 0 for none.
+        pub snapshot_bytes: AtomicU32,
         /// Another one after each change.
-        pub kept_version: AtomicU64,
+        pub snapshot_version: AtomicU64,
 
-        /// What has gone wrong, and was put right or not.
+        /// Errors, be they put right or not.
         pub events: Events,
 
         // Of requests that are put off, see `engine::strict` and `engine::delayed_writes`
-        /// What the choices are made by if the program is run strictly; otherwise 0.
+        /// The seed of choices if the program is run strictly; otherwise 0.
         pub strict_seed: AtomicU64,
         /// How many choices have been made.
         pub put_off_choices: AtomicU32,

@@ -1,8 +1,8 @@
-//! What a queue pair has sent and received, and what has gone wrong meanwhile: the daemon makes
+//! Counts of what a queue pair has sent and received, and of its errors: the daemon makes
 //! the counters of ports of it.
 //!
-//! Whoever has the lock of a half of the queue pair counts there, by loads and stores in the cache
-//! line that it writes anyway. What is seldom, [`Event`]s, is counted without a lock.
+//! The owner of the lock of a half of the queue pair counts there, by loads and stores in the cache
+//! line that it writes anyway. [`Event`]s are seldom, and are counted without a lock.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use soft_hca_roce::transport::events::Event;
 
 use crate::arena::entry::{Field, Word};
 
-/// What was sent by a half of a queue pair, or has come to it; or what is added to it.
+/// Counts of what a half of a queue pair has sent or received, or additions to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Packets of requests.
@@ -36,7 +36,7 @@ impl Tally {
         self.with(other, u64::wrapping_add)
     }
 
-    /// What has been added since `before`.
+    /// The additions since `before`.
     #[inline]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::wrapping_sub)
@@ -82,7 +82,7 @@ impl Traffic {
         }
     }
 
-    /// What it is now.
+    /// Its value now.
     pub fn load(&self) -> Tally {
         Tally {
             packets: self.packets.load(Relaxed),
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(events.load(), [0, 0, 0, 0, 0, 0, 0, 7]);
     }
 
-    /// Who executes requests writes one cache line of the queue pair, and who takes them another; what
-    /// both read is in a third.
+    /// A requester writes one cache line of the queue pair, and a responder another; a third is read by
+    /// both.
     #[test]
     fn each_half_has_a_cache_line() {
         const LINE: usize = 64;

@@ -2,7 +2,7 @@
 
 use crate::uapi::verbs::event;
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A completion queue: its index.
@@ -31,7 +31,7 @@ macro_rules! events {
                 }
             }
 
-            /// What [`Async::to_words`] has taken apart.
+            /// The event that [`Async::to_words`] has taken apart.
             pub fn from_words(kind: u32, index: u32) -> Option<Self> {
                 match kind {
                     $($kind => Some(Self::$name(index)),)*
@@ -39,7 +39,7 @@ macro_rules! events {
                 }
             }
 
-            /// What it is about.
+            /// Its object.
             pub fn subject(self) -> Subject {
                 match self {
                     $(Self::$name(index) => Subject::$subject(index),)*

@@ -1,7 +1,7 @@
 //! Copies between a process's own memory and a slot's bounce buffer, by reading and writing the arena's
 //! file.
 //!
-//! That needs no permission which a process could lack. The system checks the addresses: memory
+//! No process lacks a permission for that. The system checks the addresses: memory
 //! that is not there, or may not be written, is an error and no signal.
 #![allow(unsafe_code, reason = "one call with our own memory by its address")]
 

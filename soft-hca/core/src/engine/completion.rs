@@ -26,20 +26,23 @@ pub(super) fn prefetch(arena: &Mapping, cq: u32) {
     }
 }
 
-/// Adds the completion of a request of a queue pair that has failed or is flushed. `was_in_error`: it was posted in the
-/// error state.
+/// Adds the completion of a request that has failed, with the adapter's number of the failure.
 pub(super) fn complete_failed(
     actor: &Actor<'_>,
     index: u32,
-    (cqe, was_in_error): (&Cqe, bool),
+    cqe: Cqe,
     cause: Option<&Cause>,
     deferred: &mut Deferred,
 ) {
-    let failure = Failure::of(WcStatus(cqe.status), cause, was_in_error);
-    let numbers = actor.arena.qp(cqe.qp_num).zip(failure);
-    let vendor_err =
-        numbers.map_or(0, |(qp, failure)| qp.vendor_errors[failure as usize].load(Acquire));
-    complete_all(actor, index, [(Cqe { vendor_err, ..*cqe }, false)], cause, None, deferred);
+    let failure = Failure::of(WcStatus(cqe.status), cause);
+    let vendor_err = vendor_err(actor, cqe.qp_num, failure);
+    complete_all(actor, index, [(Cqe { vendor_err, ..cqe }, false)], cause, None, deferred);
+}
+
+/// The number that the adapter which a queue pair's device is like gives a failure; 0 if it gives none.
+pub(super) fn vendor_err(actor: &Actor<'_>, qpn: u32, failure: Option<Failure>) -> u32 {
+    let numbers = actor.arena.qp(qpn).zip(failure);
+    numbers.map_or(0, |(qp, failure)| qp.vendor_errors[failure as usize].load(Acquire))
 }
 
 /// The completion of a request that has failed, as its program finds it. All fields but the request's name, the status

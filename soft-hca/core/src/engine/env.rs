@@ -3,7 +3,7 @@
 use crate::engine::asynchronous::Async;
 use crate::engine::in_transit::InTransit;
 use crate::trace::Event;
-use crate::trace::event::{Element, SendPosted};
+use crate::trace::event::{SendPosted, TracedSge};
 
 /// The services that the data path needs of the process it runs in.
 ///
@@ -31,8 +31,8 @@ pub trait Env {
     /// Has the link to other hosts look at a queue pair's send queue.
     fn link_doorbell(&self, _qpn: u32) {}
 
-    /// Has the link's thread look at a queue pair whose share this process has begun to run, or of another
-    /// process's share for which it has taken packets.
+    /// Has the link's thread look at a queue pair whose lease this process has begun to run, or of another
+    /// process's lease for which it has taken packets.
     fn link_looks(&self, _qpn: u32) {}
 
     /// Sends a datagram to another host; false if it is to be tried again. Locks may be held. Only
@@ -41,9 +41,9 @@ pub trait Env {
         true
     }
 
-    /// A send, of which these are the elements that are read or written, was posted by this process to a queue
+    /// A send, of which these are the SGEs that are read or written, was posted by this process to a queue
     /// pair of its own, and was not executed yet. Asked only while somebody records.
-    fn send_posted(&self, _posted: &SendPosted, _list: &[Element]) {}
+    fn send_posted(&self, _posted: &SendPosted, _list: &[TracedSge]) {}
 
     /// Traces an event about a process, with what is behind its fixed part. Locks
     /// may be held: this waits for nobody and does not use the engine.

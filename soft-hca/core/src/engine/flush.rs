@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use soft_hca_verbs::Failure;
 use soft_hca_verbs::cause::Cause;
 
 use crate::arena::{Mapping, Qp};
@@ -176,9 +177,10 @@ fn complete(
     qpn: u32,
     deferred: &mut Deferred,
 ) {
-    let cqe = Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn);
-    let failed = (&cqe, when == Posted::InError);
-    completion::complete_failed(actor, cq, failed, Some(&Cause::Flushed), deferred);
+    let failure = (when == Posted::InError).then_some(Failure::PostedInError);
+    let vendor_err = completion::vendor_err(actor, qpn, failure);
+    let flushed = Cqe { vendor_err, ..Cqe::error(wr_id, status::WR_FLUSH_ERR, qpn) };
+    completion::complete_all(actor, cq, [(flushed, false)], Some(&Cause::Flushed), None, deferred);
 }
 
 /// Whether there is something for [`receives`].

@@ -1,7 +1,7 @@
 //! The data path: work requests are executed here, payload moves, completions appear.
 //!
 //! There is no thread of its own, those apart that copy where the system forbids a peer to.
-//! Whoever rings a queue pair's doorbell executes its send queue: consumes the peer's receive work
+//! The thread that rings a queue pair's doorbell executes its send queue: it consumes the peer's receive work
 //! request, copies from the one process to the other or leaves that to the receiver's poll, writes
 //! both completions and wakes whoever waits for them. The daemon does the same with queues that could not go on.
 //!

@@ -230,7 +230,7 @@ fn plan_response<'a>(
     }
     let mut receive = Receive::new();
     consume_receive(actor, responder, &mut receive, batch, deferred)?;
-    // The elements of a receive work request that a write consumes are ignored.
+    // The SGEs of a receive work request that a write consumes are ignored.
     if right == 0 {
         let (owner, to) = (&responder.receive_owner(actor.arena), &mut batch.remote);
         let listed = receive.scatter(actor.arena, owner, 0, length.into(), to);

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
-use crate::arena::{Ah, Arena, Qp, RingPlace};
+use crate::arena::{Ah, Arena, Qp, RingLocation};
 use crate::engine::actor::Actor;
 use crate::engine::address;
 use crate::engine::cursor::{SendCursors, send_ring};
 use crate::engine::memory::Owner;
 use crate::engine::traced;
 use crate::ring::Ring;
-use crate::trace::event::{Element, ReceivePosted, Seen, SendPosted};
+use crate::trace::event::{ReceivePosted, Seen, SendPosted, TracedSge};
 use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
@@ -30,7 +30,7 @@ pub enum ReceiveQueue {
 
 /// A queue's receives, and how far they are traced.
 struct Queue<'a> {
-    ring: &'a RingPlace,
+    ring: &'a RingLocation,
     consumer: &'a AtomicU32,
     traced: &'a AtomicU32,
     proc: &'a AtomicU32,
@@ -66,7 +66,7 @@ fn untraced(ring: &Ring<'_>, consumer: u32, seen: &AtomicU32) -> (u32, u32) {
     }
 }
 
-fn elements(count: usize, sge: impl Fn(usize) -> Sge) -> ArrayVec<Element, MAX_SGE> {
+fn sges(count: usize, sge: impl Fn(usize) -> Sge) -> ArrayVec<TracedSge, MAX_SGE> {
     (0..count.min(MAX_SGE)).map(|index| sge(index).into()).collect()
 }
 
@@ -104,13 +104,13 @@ fn target(wqe: &SendWqe<'_>, kind: u32) -> SendPosted {
 }
 
 impl Actor<'_> {
-    /// Shows `each` the sends of a queue pair with their elements that were posted since the last time. `seen` is the
+    /// Shows `each` the sends of a queue pair with their SGEs that were posted since the last time. `seen` is the
     /// caller's, 0 at the first time, and moves on.
     pub fn posted_since(
         &self,
         qpn: u32,
         seen: &AtomicU32,
-        mut each: impl FnMut(&SendPosted, &[Element]),
+        mut each: impl FnMut(&SendPosted, &[TracedSge]),
     ) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let Some(ring) = send_ring(self.arena, qp) else { return };
@@ -198,7 +198,7 @@ fn send_posted(
     qp: &Qp,
     qpn: u32,
     wqe: &SendWqe<'_>,
-) -> (SendPosted, ArrayVec<Element, MAX_SGE>) {
+) -> (SendPosted, ArrayVec<TracedSge, MAX_SGE>) {
     let kind = qp.qp_type.load(Acquire);
     let is_local = matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW);
     let has_list = wqe.flags & send_flag::INLINE == 0
@@ -222,7 +222,7 @@ fn send_posted(
         swap: if is_write { wqe.atomic_write_data() } else { target.swap },
         ..target
     };
-    (event, elements(count, |index| wqe.sge(index)))
+    (event, sges(count, |index| wqe.sge(index)))
 }
 
 /// Traces the receives that a queue pair may use and that were not traced yet.
@@ -257,7 +257,7 @@ fn trace_queue(actor: &Actor<'_>, queue: &Queue<'_>, seen: Seen, t: Option<u64>)
                 seen: seen as u32,
             };
             let count = (wqe.num_sge as usize).min(wqe.max_sges());
-            let list = elements(count, |index| wqe.sge(index));
+            let list = sges(count, |index| wqe.sge(index));
             let (proc, event) = (queue.proc.load(Acquire), event.into());
             match t {
                 Some(t) => env.trace_at(t, proc, &event, list.as_bytes()),

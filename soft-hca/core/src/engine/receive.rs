@@ -17,8 +17,8 @@ use crate::uapi::rxe::{MAX_SGE, RecvWqe, Sge};
 pub(super) struct Receive {
     /// The program's name for it.
     pub wr_id: u64,
-    elements: ArrayVec<Sge, MAX_SGE>,
-    /// It has more elements than it may have.
+    sges: ArrayVec<Sge, MAX_SGE>,
+    /// It has more SGEs than it may have.
     is_malformed: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum ReceiveError {
         /// Bytes of the receive.
         capacity: u64,
     },
-    /// It has more elements than it may have.
+    /// It has more SGEs than it may have.
     Malformed,
     /// Its memory may not be used.
     Memory(CheckError),
@@ -71,21 +71,21 @@ impl ReceiveError {
 impl Receive {
     /// None yet. Capacity that is not used costs nothing.
     pub(super) fn new() -> Self {
-        Self { wr_id: 0, elements: ArrayVec::new_const(), is_malformed: false }
+        Self { wr_id: 0, sges: ArrayVec::new_const(), is_malformed: false }
     }
 
-    /// Makes it the one in a slot, which may have `max_sge` elements.
+    /// Makes it the one in a slot, which may have `max_sge` SGEs.
     pub(super) fn read(&mut self, wqe: &RecvWqe<'_>, max_sge: u32) {
         let count = wqe.num_sge as usize;
         self.wr_id = wqe.wr_id;
         self.is_malformed = count > (max_sge as usize).min(wqe.max_sges()).min(MAX_SGE);
-        self.elements.clear();
+        self.sges.clear();
         if !self.is_malformed {
-            self.elements.extend((0..count).map(|index| wqe.sge(index)));
+            self.sges.extend((0..count).map(|index| wqe.sge(index)));
         }
     }
 
-    /// Lists where `length` bytes of a message go that come behind its first `skip`. Only elements
+    /// Lists where `length` bytes of a message go that come behind its first `skip`. Only SGEs
     /// that these are for are checked.
     pub(super) fn scatter(
         &self,
@@ -99,7 +99,7 @@ impl Receive {
             return Err(ReceiveError::Malformed);
         }
         let mut rest = length;
-        for sge in &self.elements {
+        for sge in &self.sges {
             if rest == 0 {
                 break;
             }
@@ -124,7 +124,7 @@ impl Receive {
     #[cold]
     #[inline(never)]
     fn too_small(&self, beyond: u64) -> ReceiveError {
-        let capacity: u64 = self.elements.iter().map(|sge| u64::from(sge.length)).sum();
+        let capacity: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
         ReceiveError::Small { length: capacity + beyond, capacity }
     }
 }

@@ -56,12 +56,12 @@ impl SendCompletion {
     /// The completion of a request in flight, whose length is only in the work request.
     fn of_executed(wqe: &SendWqe<'_>) -> Self {
         let is_inline = wqe.flags & send_flag::INLINE != 0 || wqe.num_sge == 0;
-        let elements = || (0..wqe.max_sges().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
+        let sges = || (0..wqe.max_sges().min(wqe.num_sge as usize)).map(|index| wqe.sge(index));
         let length = match wqe.opcode {
             opcode::LOCAL_INV | opcode::BIND_MW | opcode::FLUSH => 0,
             opcode if WrOpcode(opcode).is_atomic() => 8,
             _ if is_inline => wqe.length(),
-            _ => elements().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
+            _ => sges().fold(0, |sum: u32, sge| sum.wrapping_add(sge.length)),
         };
         Self::of(wqe, length)
     }
@@ -149,7 +149,7 @@ impl<'a> Requester<'a> {
             return Err(CheckError::malformed(Malformed::MaxSendSge));
         }
         let mut length = 0u64;
-        // Some versions of the library sum lengths up wrongly; the elements are right.
+        // Some versions of the library sum lengths up wrongly; the SGEs are right.
         for index in 0..count {
             let sge = wqe.sge(index);
             if sge.length == 0 {
@@ -174,7 +174,7 @@ impl<'a> Requester<'a> {
         wqe: &SendWqe<'_>,
         out: &mut SegmentList,
     ) -> Result<(PayloadLocation, u32), CheckError> {
-        // Extended posting puts data inline without the flag, and no elements.
+        // Extended posting puts data inline without the flag, and no SGEs.
         if wqe.flags & send_flag::INLINE == 0 && wqe.num_sge > 0 {
             return Ok((PayloadLocation::Memory, self.gather(actor, wqe, GATHER, out)?));
         }
@@ -423,7 +423,7 @@ impl<'a> Requester<'a> {
         self.trace_executed(actor, index, (0, status), None, cause);
         let retiring = retire(&qp.sq_consumer, &self.ring, index.wrapping_add(1));
         let cqe = Cqe::error(wr_id, status, qpn);
-        completion::complete_failed(actor, self.send_cq, (&cqe, false), cause, deferred);
+        completion::complete_failed(actor, self.send_cq, cqe, cause, deferred);
         drop(retiring);
         flush::send_ring(actor, qp, qpn, Posted::Before, deferred);
         flush::receives(actor, qp, qpn, Posted::Before, deferred);

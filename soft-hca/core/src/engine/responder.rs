@@ -359,7 +359,7 @@ impl<'a> Responder<'a> {
     ) {
         let cqe = Cqe::error(*wr_id, *status, self.owner.qpn);
         let cq = self.qp.recv_cq.load(Acquire);
-        completion::complete_failed(actor, cq, (&cqe, false), cause.as_ref(), deferred);
+        completion::complete_failed(actor, cq, cqe, cause.as_ref(), deferred);
     }
 
     /// The queue pair fails by a request that the peer gets a status for, and that has consumed no

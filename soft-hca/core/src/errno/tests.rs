@@ -132,7 +132,7 @@ fn every_error_has_tests_that_are_there() {
 fn refusals_are_what_their_bytes_say() {
     let compared = [
         Values::default(),
-        Values::of([(Label::Asked, 40_000), (Label::Limit, u64::MAX)]),
+        Values::of([(Label::Requested, 40_000), (Label::Limit, u64::MAX)]),
         Values::users((0..7).map(|number| (Label::Mr, number))),
     ];
     for (reason, values) in Refusal::all().zip(compared.into_iter().cycle()) {

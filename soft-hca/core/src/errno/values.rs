@@ -1,4 +1,4 @@
-//! What a check has compared, and who is in the way, for who reads why a command was refused.
+//! Values that a check has compared, and objects that are in the way: part of the reason why a command was refused.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use soft_hca_verbs::QpState;
 /// The meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Label {
-    /// What the program has asked for.
-    Asked,
+    /// The value that the program has requested.
+    Requested,
     /// The most that it could have asked for.
     Limit,
     /// How many entries a table has.
@@ -35,10 +35,10 @@ pub enum Label {
 }
 
 impl Label {
-    /// What it is called before its value.
+    /// The name that stands before its value.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Asked => "asked for",
+            Self::Requested => "requested",
             Self::Limit => "limit",
             Self::Entries => "entries",
             Self::Handle => "handle",
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn values_are_said() {
-        let limit = Values::of([(Label::Asked, 40000), (Label::Limit, 32767)]);
-        assert_eq!(limit.to_string(), ": asked for 40000, limit 32767");
+        let limit = Values::of([(Label::Requested, 40000), (Label::Limit, 32767)]);
+        assert_eq!(limit.to_string(), ": requested 40000, limit 32767");
         let users =
             [(Label::Qp, 17), (Label::Mr, 3), (Label::Mr, 4), (Label::Ah, 5), (Label::Ah, 6)];
         let users = Values::users(users.into_iter());

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arbitrary::{Result, Unstructured};
 
-use crate::arena::{HEAP_START, RingPlace};
+use crate::arena::{HEAP_START, RingLocation};
 use crate::engine::tests::fabric::*;
 use crate::errno::Errno;
 use crate::ring;
@@ -18,10 +18,10 @@ use crate::uapi::verbs::state;
 const REGION: usize = 256;
 /// Bytes of the longest message that anything here can make, by far.
 const MAX_MESSAGE: u32 = 0x80_0000;
-/// What memory holds that must not change.
+/// The content of memory that must not change.
 const UNTOUCHED: u8 = 0xaa;
 
-/// What a run starts with, and what has been done to it.
+/// The start of a run, and what has been done to it.
 struct Case {
     world: World,
     memory: Buffer,
@@ -86,7 +86,7 @@ impl Case {
     }
 
     /// Places of all rings, the completion queues' last.
-    fn places(&self) -> [&RingPlace; 9] {
+    fn places(&self) -> [&RingLocation; 9] {
         let [a, b] = self.qps.map(|qpn| self.world.entry(qpn));
         let arena = &self.world.arena;
         let srq = &arena.srqs[self.srq as usize].ring;
@@ -181,7 +181,7 @@ impl Case {
         }
     }
 
-    /// An element of a request: mostly of the region.
+    /// An SGE of a request: mostly of the region.
     fn sge(&mut self, u: &mut Unstructured<'_>) -> Result<Sge> {
         let addr = self.address(u)?;
         let length = if u.ratio(1, 16)? { u.arbitrary()? } else { u.int_in_range(0..=80)? };

@@ -27,7 +27,7 @@ pub const RUN: usize = 64;
 /// Sends a packet; false if the system has no room for it now.
 pub type Put<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 
-/// What is between a port and its sockets, such as faults on purpose or a recording.
+/// A layer between a port and its sockets, such as faults on purpose or a recording.
 pub trait Tap {
     /// Whether there is anything.
     fn is_on(&self) -> bool;
@@ -69,14 +69,14 @@ impl Tap for NoTap {
 
 /// The sockets by which packets leave, one for each own address, for one thread.
 #[derive(Debug)]
-pub struct Port<T> {
+pub struct LinkPort<T> {
     /// The sockets.
     pub sockets: Vec<Socket>,
     /// Where packets are counted.
     arena: Arc<Mapping>,
-    /// What is between the port and its sockets.
+    /// The layer between the port and its sockets.
     pub tap: T,
-    /// What waits at each socket.
+    /// Packets that wait at each socket.
     outboxes: RefCell<Vec<Outbox>>,
 }
 
@@ -91,19 +91,19 @@ pub struct Arrived<'p> {
     pub packet: Packet<'p>,
 }
 
-impl<T: Tap> Port<T> {
+impl<T: Tap> LinkPort<T> {
     /// A port with these sockets, whose packets are counted in a fabric's arena.
     pub fn new(sockets: Vec<Socket>, arena: Arc<Mapping>, tap: T) -> Self {
         let outboxes = sockets.iter().map(|_| Outbox::new()).collect();
         Self { sockets, arena, tap, outboxes: RefCell::new(outboxes) }
     }
 
-    /// What was sent, received and dropped.
+    /// Counts of packets that were sent, received and dropped.
     pub fn counters(&self) -> &Counters {
         &self.arena.port_counters
     }
 
-    /// Builds a packet as [`Port::send_all`].
+    /// Builds a packet as [`LinkPort::send_all`].
     pub fn send<E>(
         &self,
         path: &Path,
@@ -119,7 +119,7 @@ impl<T: Tap> Port<T> {
     }
 
     /// Builds packets for one queue pair, all or none: for each the headers and the length of the payload,
-    /// which `fill` copies. They leave with [`Port::flush`], or when there are many. `None` if the system
+    /// which `fill` copies. They leave with [`LinkPort::flush`], or when there are many. `None` if the system
     /// has no room for them now. A packet that it refuses for another reason counts as sent and
     /// lost.
     pub fn send_all<E>(
@@ -416,7 +416,7 @@ pub(super) mod tests {
         let path = Path { traffic_class: 0x68, hop_limit: Some(9), ..Path::new(own, peer) };
         // Free unless the kernel has Soft-RoCE, which takes the port on all addresses.
         let sockets = [own, peer].map(|ip| Socket::bind(ip, 0, false).unwrap()).into();
-        let port = Port::new(sockets, Arc::clone(&arena), NoTap);
+        let port = LinkPort::new(sockets, Arc::clone(&arena), NoTap);
         let headers =
             |psn| Headers::new(Service::Uc, Operation::SendFirst, Qpn::new(0x12), Psn::new(psn));
         let fill = |bytes: &mut [u8]| -> Result<(), ()> {

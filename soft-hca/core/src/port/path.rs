@@ -55,7 +55,7 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// What a path has that is not as usual, and the length of the packets that a message is to be cut
+    /// The unusual attributes of a path, and the length of the packets that a message is to be cut
     /// into.
     pub fn of(path: &Path, segment: Option<u16>) -> Self {
         let mut this = Self { entries: [Entry::NONE; 3], used: 0 };

@@ -9,13 +9,13 @@ use crate::engine::{Actor, trace_packet};
 use crate::trace::event;
 use crate::uapi::verbs::{qp_type, state};
 use soft_hca_roce::transport::attributes::{Attributes, Mtu};
-use soft_hca_roce::transport::port::Busy;
-use soft_hca_roce::transport::{port, queue_pair};
+use soft_hca_roce::transport::packet_sender::Busy;
+use soft_hca_roce::transport::{packet_sender, queue_pair};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
 use soft_hca_roce::wire::opcode::{Operation, Service};
 use soft_hca_roce::wire::packet::{Headers, Packet};
 
-use crate::port::packets::{Port, Tap};
+use crate::port::packets::{LinkPort, Tap};
 use crate::port::path::Path;
 
 /// Packets that are sent in a row before others have their turn.
@@ -23,7 +23,7 @@ const BURST: usize = 128;
 
 /// A connected queue pair and what is under way.
 #[derive(Debug)]
-pub struct QueuePair {
+pub struct LinkQueuePair {
     pub(super) qpn: Qpn,
     pub(super) kind: u32,
     /// The way to the peer.
@@ -31,7 +31,7 @@ pub struct QueuePair {
     pub(super) transport: queue_pair::QueuePair,
     pub(super) sending: Sending,
     pub(super) arriving: Arriving,
-    /// Of what it keeps in the arena.
+    /// Of its snapshot in the arena.
     pub(super) version: u64,
 }
 
@@ -51,7 +51,7 @@ fn attributes(qp: &Qp) -> Option<Attributes> {
     })
 }
 
-impl QueuePair {
+impl LinkQueuePair {
     /// A queue pair that has come to RTR. `None` if it is of no connected type.
     pub fn new(qp: &Qp, qpn: Qpn, path: Path) -> Option<Self> {
         let kind = qp.qp_type.load(Acquire);
@@ -62,7 +62,7 @@ impl QueuePair {
         };
         let transport = queue_pair::QueuePair::new(service, attributes(qp)?).ok()?;
         let (sending, arriving) = Default::default();
-        let version = qp.kept_version.load(Acquire);
+        let version = qp.snapshot_version.load(Acquire);
         Some(Self { qpn, kind, path, transport, sending, arriving, version })
     }
 
@@ -83,7 +83,7 @@ impl QueuePair {
         self.qpn
     }
 
-    /// When [`QueuePair::serve`] is to be called at the latest.
+    /// When [`LinkQueuePair::serve`] is to be called at the latest.
     pub fn deadline(&self) -> Option<u64> {
         self.transport.deadline()
     }
@@ -105,7 +105,7 @@ impl QueuePair {
         actor: Actor<'_>,
         now: u64,
         packets: &[Packet<'_>],
-        port: &Port<impl Tap>,
+        port: &LinkPort<impl Tap>,
     ) {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
@@ -115,11 +115,11 @@ impl QueuePair {
             transport.send_data(BURST, &mut path_port, &mut target);
             transport.handle_packets(now, run, &mut sends, &mut target);
         }
-        self.count_happened(actor);
+        self.count_events(actor);
     }
 
     /// Sends what there is to be sent, and completes what is done. Returns whether there is more.
-    pub fn serve(&mut self, actor: Actor<'_>, now: u64, port: &Port<impl Tap>) -> bool {
+    pub fn serve(&mut self, actor: Actor<'_>, now: u64, port: &LinkPort<impl Tap>) -> bool {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, mut sends, mut target) = self.parts(actor);
         let has_more = transport.poll(now, BURST, &mut path_port, &mut sends, &mut target);
@@ -128,27 +128,27 @@ impl QueuePair {
             // The program waits for an event that the queue has drained.
             actor.run_send_queue(self.qpn.get());
         }
-        self.count_happened(actor);
+        self.count_events(actor);
         has_more
     }
 
-    /// Whether [`QueuePair::answer`] would send something.
+    /// Whether [`LinkQueuePair::answer`] would send something.
     pub fn can_answer(&self) -> bool {
         self.transport.can_answer()
     }
 
     /// Sends the acknowledgements that it owes its peer, before it ends.
-    pub fn answer(&mut self, actor: Actor<'_>, port: &Port<impl Tap>) {
+    pub fn answer(&mut self, actor: Actor<'_>, port: &LinkPort<impl Tap>) {
         let mut path_port = PathPort { actor, qpn: self.qpn, port, path: self.path };
         let (transport, _, mut target) = self.parts(actor);
         transport.answer(&mut path_port, &mut target);
     }
 
     /// Adds what the transport has seen go wrong to the queue pair's events.
-    fn count_happened(&mut self, actor: Actor<'_>) {
-        let happened = self.transport.take_happened();
+    fn count_events(&mut self, actor: Actor<'_>) {
+        let counts = self.transport.take_event_counts();
         if let Some(qp) = actor.arena.qp(self.qpn.get()) {
-            happened.iter().for_each(|(event, times)| qp.events.count(event, times.into()));
+            counts.iter().for_each(|(event, times)| qp.events.count(event, times.into()));
         }
     }
 }
@@ -157,11 +157,11 @@ impl QueuePair {
 struct PathPort<'a, T> {
     actor: Actor<'a>,
     qpn: Qpn,
-    port: &'a Port<T>,
+    port: &'a LinkPort<T>,
     path: Path,
 }
 
-impl<T: Tap> port::Port for PathPort<'_, T> {
+impl<T: Tap> packet_sender::PacketSender for PathPort<'_, T> {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

@@ -1,4 +1,4 @@
-//! A process runs its share of the port: while it polls, its queue pairs send and receive in its own calls,
+//! A process runs its lease of the port: while it polls, its queue pairs send and receive in its own calls,
 //! and nobody has to be woken for a packet.
 
 use std::collections::HashMap;
@@ -9,33 +9,33 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use arrayvec::ArrayVec;
 use soft_hca_roce::wire::bth::Qpn;
 
-use super::kept::Scratch;
-use super::packets::{Arrived, NoTap, Port, RUN, goes_with, trace_arrived};
-use super::queue_pair::QueuePair;
+use super::packets::{Arrived, LinkPort, NoTap, RUN, goes_with, trace_arrived};
+use super::queue_pair::LinkQueuePair;
+use super::snapshot::Scratch;
 use super::socket::{Inbox, Socket};
 use crate::arena::port_counters::DropReason;
-use crate::arena::share::runner;
-use crate::arena::{Mapping, SHARE_QPS, Share};
+use crate::arena::port_lease::runner;
+use crate::arena::{Mapping, PORT_LEASE_QPS, PortLease};
 use crate::deadlines::Deadlines;
 use crate::engine::Actor;
 use crate::system;
 
-/// Polls in a row that find nothing before a process takes its share, or asks whether it may.
+/// Polls in a row that find nothing before a process takes its lease, or asks whether it may.
 const EMPTY_POLLS: u32 = 64;
 /// Polls after which it looks at the clock.
 const LOOK_AT_CLOCK: u32 = 16;
 /// When a queue pair is tried again that others had.
 const BUSY_NS: u64 = 100_000;
 
-/// A process's share, as it runs it. One thread at a time has it.
+/// A process's lease, as it runs it. One thread at a time has it.
 #[derive(Debug)]
 pub struct Running {
     arena: Arc<Mapping>,
-    share: usize,
-    port: Port<NoTap>,
+    lease: usize,
+    port: LinkPort<NoTap>,
     /// Which of the port's sockets queue pairs of this process use.
     in_use: u64,
-    qps: HashMap<Qpn, QueuePair>,
+    qps: HashMap<Qpn, LinkQueuePair>,
     /// Those that are to be served.
     dirty: Vec<Qpn>,
     deadlines: Deadlines<Qpn>,
@@ -46,12 +46,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// A share with these sockets, one for each address, which the daemon runs so far.
-    pub fn new(arena: Arc<Mapping>, share: usize, sockets: Vec<Socket>) -> Self {
-        let port = Port::new(sockets, Arc::clone(&arena), NoTap);
+    /// A lease with these sockets, one for each address, which the daemon runs so far.
+    pub fn new(arena: Arc<Mapping>, lease: usize, sockets: Vec<Socket>) -> Self {
+        let port = LinkPort::new(sockets, Arc::clone(&arena), NoTap);
         Self {
             arena,
-            share,
+            lease,
             port,
             in_use: 0,
             qps: HashMap::new(),
@@ -64,8 +64,8 @@ impl Running {
         }
     }
 
-    fn entry(&self) -> &Share {
-        &self.arena.shares[self.share]
+    fn entry(&self) -> &PortLease {
+        &self.arena.leases[self.lease]
     }
 
     fn is_ours(&self) -> bool {
@@ -73,7 +73,7 @@ impl Running {
     }
 
     /// The process is about to look for completions. Sends what is to be sent and takes packets that have
-    /// come, if the share is run here; else it takes the share now and then. The time, if it has looked at
+    /// come, if the lease is run here; else it takes the lease now and then. The time, if it has looked at
     /// the clock (`CLOCK_MONOTONIC` nanoseconds).
     pub fn poll(&mut self, actor: &Actor<'_>) -> Option<u64> {
         let mut looked = None;
@@ -90,7 +90,7 @@ impl Running {
         }
         self.polls = self.polls.wrapping_add(1);
         self.entry().polls.store(self.polls, Relaxed);
-        if self.begin(Share::take_in_hand) {
+        if self.begin(PortLease::take_in_hand) {
             looked = self.run(actor).or(looked);
             self.end();
         }
@@ -99,8 +99,8 @@ impl Running {
     }
 
     /// Begins to send and receive, in the place of nobody else; packets that others have in hand come before. False
-    /// if the share was taken back, or others still have some.
-    fn begin(&self, take_in_hand: impl FnOnce(&Share, usize) -> bool) -> bool {
+    /// if the lease was taken back, or others still have some.
+    fn begin(&self, take_in_hand: impl FnOnce(&PortLease, usize) -> bool) -> bool {
         if !take_in_hand(self.entry(), self.me()) {
             return false;
         }
@@ -141,9 +141,9 @@ impl Running {
     }
 
     /// The process has posted to queue pairs, or asks for something by which some may end: what is to be sent
-    /// leaves. False if the daemon runs the share and is to be told.
+    /// leaves. False if the daemon runs the lease and is to be told.
     pub fn posted(&mut self, actor: &Actor<'_>, qpns: &[u32]) -> bool {
-        if !self.is_ours() || !self.begin(Share::take_in_hand_patiently) {
+        if !self.is_ours() || !self.begin(PortLease::take_in_hand_patiently) {
             return false;
         }
         self.dirty.extend(qpns.iter().map(|qpn| Qpn::new(*qpn)));
@@ -153,12 +153,12 @@ impl Running {
         true
     }
 
-    /// The process is going to sleep: the daemon runs the share from now on. Calls `tell` for each queue
+    /// The process is going to sleep: the daemon runs the lease from now on. Calls `tell` for each queue
     /// pair at which it has to look.
     pub fn give_back(&mut self, actor: &Actor<'_>, mut tell: impl FnMut(u32)) {
         self.empty_polls = 0;
         if self.is_ours() {
-            if self.begin(Share::take_in_hand_patiently) {
+            if self.begin(PortLease::take_in_hand_patiently) {
                 self.serve(actor);
                 self.end();
             }
@@ -167,7 +167,7 @@ impl Running {
         }
     }
 
-    /// The daemon takes the share back from a process that seems not to poll, and looks at its queue pairs then.
+    /// The daemon takes the lease back from a process that seems not to poll, and looks at its queue pairs then.
     /// If a thread was not running in the middle of its poll, what it has done after that look is told: an
     /// acknowledgement may be due, or a timer begun.
     fn tell_if_taken_back(&mut self, actor: &Actor<'_>) {
@@ -177,17 +177,17 @@ impl Running {
         }
     }
 
-    /// The share's queue pairs that have peers on other hosts.
+    /// The lease's queue pairs that have peers on other hosts.
     fn connected(&self) -> Vec<Qpn> {
-        let first = self.share * SHARE_QPS;
-        let qps = &self.arena.qps[first..first + SHARE_QPS];
-        let connected = qps.iter().filter(|qp| qp.kept_bytes.load(Acquire) != 0);
+        let first = self.lease * PORT_LEASE_QPS;
+        let qps = &self.arena.qps[first..first + PORT_LEASE_QPS];
+        let connected = qps.iter().filter(|qp| qp.snapshot_bytes.load(Acquire) != 0);
         connected.map(|qp| Qpn::new(qp.live.load(Acquire))).collect()
     }
 
-    /// Takes the share, if the process may have it and has connected queue pairs.
+    /// Takes the lease, if the process may have it and has connected queue pairs.
     fn take(&mut self, actor: &Actor<'_>, now: u64) -> bool {
-        let entry = &self.arena.shares[self.share];
+        let entry = &self.arena.leases[self.lease];
         if now < entry.not_before_ns.load(Acquire) {
             return false;
         }
@@ -206,18 +206,18 @@ impl Running {
         true
     }
 
-    /// Does something with queue pairs of this share that nobody else has meanwhile. False if somebody has them.
-    fn with(&mut self, qpns: &[Qpn], mut work: impl FnMut(&mut Self, &mut QueuePair)) -> bool {
+    /// Does something with queue pairs of this lease that nobody else has meanwhile. False if somebody has them.
+    fn with(&mut self, qpns: &[Qpn], mut work: impl FnMut(&mut Self, &mut LinkQueuePair)) -> bool {
         let arena = Arc::clone(&self.arena);
-        let Some(_guard) = arena.shares[self.share].lock_patiently(self.me()) else { return false };
+        let Some(_guard) = arena.leases[self.lease].lock_patiently(self.me()) else { return false };
         for qpn in qpns {
             let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
-                None => QueuePair::kept(&arena, *qpn),
+                None => LinkQueuePair::from_snapshot(&arena, *qpn),
             };
             let Some(mut queue_pair) = known else { continue };
             work(self, &mut queue_pair);
-            queue_pair.keep(&arena, &mut self.scratch);
+            queue_pair.save_snapshot(&arena, &mut self.scratch);
             let own = queue_pair.path.own;
             if let Some(at) = self.port.sockets.iter().position(|socket| socket.address == own) {
                 self.in_use |= 1 << (at % 64);
@@ -285,7 +285,7 @@ impl Running {
         let mut refused = Some(DropReason::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;
-        let receive = |share: &mut Self, queue_pair: &mut QueuePair| {
+        let receive = |lease: &mut Self, queue_pair: &mut LinkQueuePair| {
             ends = Some((queue_pair.path.own, queue_pair.path.peer));
             if !queue_pair.has(first.packet.headers.service) {
                 return;
@@ -293,10 +293,10 @@ impl Running {
             refused = (ends != Some(first.path)).then_some(DropReason::Address);
             if refused.is_none() {
                 trace_arrived(actor, run, ends);
-                queue_pair.receive(*actor, now, &packets, &share.port);
+                queue_pair.receive(*actor, now, &packets, &lease.port);
             }
         };
-        let is_own = QueuePair::share(&self.arena, qpn) == Some(self.share);
+        let is_own = LinkQueuePair::lease(&self.arena, qpn) == Some(self.lease);
         if is_own {
             self.with(&[qpn], receive);
         } else {
@@ -308,21 +308,21 @@ impl Running {
                 run.iter().for_each(|_| self.port.count_drop(first.path.1, reason));
             }
             None if is_own => self.dirty.push(qpn),
-            // Whoever runs its share goes on with it.
+            // The one who runs its lease goes on with it.
             None => actor.env.link_looks(qpn.get()),
         }
     }
 
-    /// Does something with a queue pair of another share. Its packets come to this one's socket where the
+    /// Does something with a queue pair of another lease. Its packets come to this one's socket where the
     /// system has made one message of packets that came in a row (GRO), or has got them so: it looks at the
     /// first one's queue pair only.
-    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut Self, &mut QueuePair)) {
+    fn with_other(&mut self, qpn: Qpn, work: impl FnOnce(&mut Self, &mut LinkQueuePair)) {
         let arena = Arc::clone(&self.arena);
-        let Some(share) = QueuePair::share(&arena, qpn) else { return };
-        let Some(_guard) = arena.shares[share].lock_patiently(self.me()) else { return };
-        if let Some(mut queue_pair) = QueuePair::kept(&arena, qpn) {
+        let Some(lease) = LinkQueuePair::lease(&arena, qpn) else { return };
+        let Some(_guard) = arena.leases[lease].lock_patiently(self.me()) else { return };
+        if let Some(mut queue_pair) = LinkQueuePair::from_snapshot(&arena, qpn) {
             work(self, &mut queue_pair);
-            queue_pair.keep(&arena, &mut self.scratch);
+            queue_pair.save_snapshot(&arena, &mut self.scratch);
         }
     }
 
@@ -345,8 +345,8 @@ mod tests {
     use super::*;
     use crate::arena::{HEAP_START, qpn};
     use crate::engine::{Async, Env, LocalCopier};
-    use crate::port::kept::tests::give_room;
     use crate::port::packets::tests::sealed;
+    use crate::port::snapshot::tests::give_room;
     use crate::port::{Path, SLOT_BYTES, SLOTS};
     use crate::uapi::verbs::qp_type;
 
@@ -371,11 +371,11 @@ mod tests {
         }
     }
 
-    /// A connected queue pair of a share, which has come to RTR.
-    fn connect(arena: &Mapping, share: usize, path: Path) -> Qpn {
-        let index = share * SHARE_QPS;
+    /// A connected queue pair of a lease, which has come to RTR.
+    fn connect(arena: &Mapping, lease: usize, path: Path) -> Qpn {
+        let index = lease * PORT_LEASE_QPS;
         let (qp, number) = (&arena.qps[index], qpn(index, 0, 0));
-        let place = HEAP_START + share * SLOTS * SLOT_BYTES;
+        let place = HEAP_START + lease * SLOTS * SLOT_BYTES;
         give_room(qp, place);
         for (field, value) in
             [(&qp.qp_type, qp_type::RC), (&qp.path_mtu, 3), (&qp.dest_qpn, 17), (&qp.live, number)]
@@ -383,15 +383,15 @@ mod tests {
             field.store(value, Release);
         }
         let number = Qpn::new(number);
-        QueuePair::new(qp, number, path).unwrap().keep(arena, &mut Scratch::default());
+        LinkQueuePair::new(qp, number, path).unwrap().save_snapshot(arena, &mut Scratch::default());
         number
     }
 
-    /// A share of this process's with a queue pair that is connected between these addresses, and without sockets.
-    fn share_with_one(arena: &Arc<Mapping>, addresses: [&str; 2]) -> (Qpn, Running) {
+    /// A lease of this process's with a queue pair that is connected between these addresses, and without sockets.
+    fn lease_with_one(arena: &Arc<Mapping>, addresses: [&str; 2]) -> (Qpn, Running) {
         let [own, peer] = addresses.map(|text| text.parse().unwrap());
         let number = connect(arena, OWN, Path::new(own, peer));
-        arena.shares[OWN].proc.store(ME as u32 + 1, Release);
+        arena.leases[OWN].proc.store(ME as u32 + 1, Release);
         (number, Running::new(Arc::clone(arena), OWN, Vec::new()))
     }
 
@@ -405,20 +405,20 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_other_shares_are_taken_under_their_lock() {
+    fn packets_of_other_leases_are_taken_under_their_lock() {
         let arena = Arc::new(Mapping::create().unwrap());
         let [own, peer] = ["127.7.93.1", "127.7.93.2"].map(|text| text.parse().unwrap());
         let path = Path::new(own, peer);
         let of_other = connect(&arena, OTHER, path);
-        let share = &arena.shares[OWN];
-        share.proc.store(ME as u32 + 1, Release);
-        share.runner.store(runner::PROCESS, Release);
+        let lease = &arena.leases[OWN];
+        lease.proc.store(ME as u32 + 1, Release);
+        lease.runner.store(runner::PROCESS, Release);
         let socket = Socket::bind(own, 0, false).unwrap();
         let mut running = Running::new(Arc::clone(&arena), OWN, vec![socket]);
         running.in_use = 1;
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
-        let version = || arena.qps[OTHER * SHARE_QPS].kept_version.load(Acquire);
+        let version = || arena.qps[OTHER * PORT_LEASE_QPS].snapshot_version.load(Acquire);
         let mut poll_until = |is_done: &dyn Fn() -> bool| {
             let began = Instant::now();
             while !is_done() {
@@ -428,14 +428,14 @@ mod tests {
         };
 
         let before = version();
-        let somebodys = arena.shares[OTHER].lock.lock(SOMEBODY, || {});
+        let somebodys = arena.leases[OTHER].lock.lock(SOMEBODY, || {});
         send(of_other, path);
         poll_until(&|| arena.port_counters.dropped(DropReason::QueuePair) == 1);
         assert_eq!(version(), before);
         drop(somebodys);
         send(of_other, path);
         poll_until(&|| version() != before);
-        assert_eq!(arena.shares[OTHER].lock.owner(), None);
+        assert_eq!(arena.leases[OTHER].lock.owner(), None);
         assert_eq!(env.0.lock().unwrap()[..], [of_other.get()]);
         assert!(running.qps.is_empty() && running.dirty.is_empty(), "it is not to be served here");
     }
@@ -446,15 +446,15 @@ mod tests {
         let [own, peer] = ["127.7.96.1", "127.7.96.2"].map(|text| text.parse().unwrap());
         let path = Path::new(own, peer);
         let number = connect(&arena, OWN, path);
-        let share = &arena.shares[OWN];
-        share.proc.store(ME as u32 + 1, Release);
-        share.runner.store(runner::PROCESS, Release);
+        let lease = &arena.leases[OWN];
+        lease.proc.store(ME as u32 + 1, Release);
+        lease.runner.store(runner::PROCESS, Release);
         let socket = Socket::bind(own, 0, false).unwrap();
         let mut running = Running::new(Arc::clone(&arena), OWN, vec![socket]);
         running.in_use = 1;
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
-        let version = || arena.qps[OWN * SHARE_QPS].kept_version.load(Acquire);
+        let version = || arena.qps[OWN * PORT_LEASE_QPS].snapshot_version.load(Acquire);
         let has_taken = |running: &mut Running| {
             let before = version();
             running.poll(&actor);
@@ -467,42 +467,42 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        assert!(share.take_in_hand(SOMEBODY));
+        assert!(lease.take_in_hand(SOMEBODY));
         send(number, path);
         wait_for_packet(&running);
         assert!(!has_taken(&mut running) && !running.posted(&actor, &[number.get()]));
-        share.put_down(SOMEBODY);
+        lease.put_down(SOMEBODY);
         assert!(has_taken(&mut running));
-        assert_eq!(share.in_hand.owner(), None);
-        // The share was taken back before it began.
+        assert_eq!(lease.in_hand.owner(), None);
+        // The lease was taken back before it began.
         send(number, path);
         wait_for_packet(&running);
-        share.runner.store(runner::DAEMON, Release);
-        assert!(!running.begin(Share::take_in_hand) && share.in_hand.owner().is_none());
-        share.runner.store(runner::PROCESS, Release);
+        lease.runner.store(runner::DAEMON, Release);
+        assert!(!running.begin(PortLease::take_in_hand) && lease.in_hand.owner().is_none());
+        lease.runner.store(runner::PROCESS, Release);
         assert!(has_taken(&mut running));
     }
 
     #[test]
-    fn what_is_done_when_the_share_was_taken_back_is_told() {
+    fn what_is_done_when_the_lease_was_taken_back_is_told() {
         let arena = Arc::new(Mapping::create().unwrap());
-        let (number, mut running) = share_with_one(&arena, ["127.7.95.1", "127.7.95.2"]);
-        let share = &arena.shares[OWN];
+        let (number, mut running) = lease_with_one(&arena, ["127.7.95.1", "127.7.95.2"]);
+        let lease = &arena.leases[OWN];
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
         let told = || std::mem::take(&mut *env.0.lock().unwrap());
         (1..EMPTY_POLLS).for_each(|_| assert!(running.poll(&actor).is_none()));
         assert_eq!(told(), []);
         running.poll(&actor);
-        assert_eq!(told(), [number.get()], "it has taken the share");
+        assert_eq!(told(), [number.get()], "it has taken the lease");
         // The daemon takes it back while packets are in hand.
-        assert!(running.begin(Share::take_in_hand));
-        share.runner.store(runner::DAEMON, Release);
+        assert!(running.begin(PortLease::take_in_hand));
+        lease.runner.store(runner::DAEMON, Release);
         running.dirty.push(number);
         running.run(&actor);
         running.end();
         running.tell_if_taken_back(&actor);
-        assert_eq!((told(), share.in_hand.owner()), (vec![number.get()], None));
+        assert_eq!((told(), lease.in_hand.owner()), (vec![number.get()], None));
         assert!(!running.posted(&actor, &[number.get()]));
         running.poll(&actor);
         assert_eq!(told(), []);
@@ -511,8 +511,8 @@ mod tests {
     #[test]
     fn what_others_have_changed_is_served() {
         let arena = Arc::new(Mapping::create().unwrap());
-        let (number, mut running) = share_with_one(&arena, ["127.7.94.1", "127.7.94.2"]);
-        let share = &arena.shares[OWN];
+        let (number, mut running) = lease_with_one(&arena, ["127.7.94.1", "127.7.94.2"]);
+        let lease = &arena.leases[OWN];
         let (env, copier) = (Looks::default(), LocalCopier::default());
         let actor = Actor { arena: &arena, me: ME, env: &env, copier: &copier };
         let began = Instant::now();
@@ -520,18 +520,18 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(60));
             running.poll(&actor);
         }
-        let qp = &arena.qps[OWN * SHARE_QPS];
-        let served = qp.kept_version.load(Acquire);
+        let qp = &arena.qps[OWN * PORT_LEASE_QPS];
+        let served = qp.snapshot_version.load(Acquire);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served);
-        let mut other = QueuePair::kept(&arena, number).unwrap();
+        assert_eq!(qp.snapshot_version.load(Acquire), served);
+        let mut other = LinkQueuePair::from_snapshot(&arena, number).unwrap();
         other.begin_to_send(qp);
-        other.keep(&arena, &mut Scratch::default());
-        share.has_changed.store(1, Release);
+        other.save_snapshot(&arena, &mut Scratch::default());
+        lease.has_changed.store(1, Release);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served + 2);
-        assert_eq!(share.has_changed.load(Acquire), 0);
+        assert_eq!(qp.snapshot_version.load(Acquire), served + 2);
+        assert_eq!(lease.has_changed.load(Acquire), 0);
         running.poll(&actor);
-        assert_eq!(qp.kept_version.load(Acquire), served + 2);
+        assert_eq!(qp.snapshot_version.load(Acquire), served + 2);
     }
 }

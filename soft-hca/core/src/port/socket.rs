@@ -104,7 +104,7 @@ impl Socket {
         for (privileged, name) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
-            // What the system does not grant is done without.
+            // A refusal costs speed only.
             let _ = this
                 .set(libc::SOL_SOCKET, privileged, BUFFER)
                 .or_else(|_| this.set(libc::SOL_SOCKET, name, BUFFER));
@@ -218,7 +218,7 @@ impl Socket {
 }
 
 impl Datagram {
-    /// What the system says in the header of a message, and the length of the packets in it, if there
+    /// The metadata in the header of a message, and the length of the packets in it, if there
     /// are several.
     fn new(from: SocketAddr, header: &libc::msghdr) -> (Self, Option<NonZeroUsize>) {
         let mut segment = None;

@@ -19,10 +19,10 @@ pub(super) mod bytes {
 pub(super) mod fault {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
-    use soft_hca_fault::Happened;
+    use soft_hca_fault::FaultReport;
 
     pub(in crate::rpc) fn serialize<S: Serializer>(
-        fault: &Happened,
+        fault: &FaultReport,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.serialize_bytes(fault.encode().as_bytes())
@@ -30,8 +30,8 @@ pub(super) mod fault {
 
     pub(in crate::rpc) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Happened, D::Error> {
-        let lines = Happened::decode(<&[u8]>::deserialize(from)?);
+    ) -> Result<FaultReport, D::Error> {
+        let lines = FaultReport::decode(<&[u8]>::deserialize(from)?);
         lines.ok_or_else(|| D::Error::custom("three lines are a fault"))
     }
 }

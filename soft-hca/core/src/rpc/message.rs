@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 
 use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
@@ -83,7 +83,7 @@ pub enum Request {
         scope: Scope,
     },
     /// A fault that was asked for has happened; those of devices among its specifications are to happen.
-    Fault(#[serde(with = "field::fault")] Happened),
+    Fault(#[serde(with = "field::fault")] FaultReport),
     /// A port's cable is pulled, or plugged in again. `ENODEV` without such a device, `EINVAL`
     /// without such a port.
     Port {
@@ -108,11 +108,11 @@ pub enum Request {
     /// A tree for `SYSFS_PATH` was written, as of a fabric that has just begun. What has become of
     /// ports and devices since then is to be in it.
     Sysfs,
-    /// This process wants a share of the port to other hosts. Answered with [`Created::Share`]; `ENOENT` if
+    /// This process wants a lease of the port to other hosts. Answered with [`Created::PortLease`]; `ENOENT` if
     /// there is none.
-    Share,
-    /// It has a queue pair with a peer on another host in its share. Answered with the GIDs of the port's
-    /// addresses, and a socket for each; `ENOENT` if it has no share.
+    PortLease,
+    /// It has a queue pair with a peer on another host in its lease. Answered with the GIDs of the port's
+    /// addresses, and a socket for each; `ENOENT` if it has no lease.
     Sockets,
 }
 
@@ -157,8 +157,8 @@ pub enum Created {
     },
     /// A recording, by its number.
     Recording(u32),
-    /// A share of the port to other hosts, by its number.
-    Share(u32),
+    /// A lease of the port to other hosts, by its number.
+    PortLease(u32),
 }
 
 /// The daemon's answer to a request that it has executed.
@@ -239,13 +239,13 @@ mod tests {
             Request::Port { device: 1, port: 2, is_up: true, after_ns: 5 },
             Request::Device { device: 1, is_there: false, after_ns: 5 },
             Request::Sysfs,
-            Request::Share,
+            Request::PortLease,
             Request::Sockets,
             Request::List,
             Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
             Request::Record { limit: 1 << 33, scope: Scope::Failures },
-            Request::Fault(Happened {
+            Request::Fault(FaultReport {
                 call: "ibv_reg_mr".into(),
                 specs: "ibv_reg_mr:errno=EIO".into(),
                 outcome: "EIO".into(),
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn only_three_lines_are_a_fault() {
         let [call, specs, outcome] = ["a", "b", "c"].map(String::from);
-        let request = Request::Fault(Happened { call, specs, outcome });
+        let request = Request::Fault(FaultReport { call, specs, outcome });
         assert_eq!(request.encode(), like(&request, &"a\nb\nc"));
         for text in ["", "a", "a\nb", "a\nb\nc\nd", "a\rb\nc\nd", &"\n".repeat(4097)] {
             assert_eq!(Request::decode(&like(&request, &text)), Err(Errno::EINVAL), "{text:?}");
@@ -318,7 +318,7 @@ mod tests {
             Some(Created::Cq { handle: 1, index: 2, generation: 3 }),
             Some(Created::Qp { handle: 1, qpn: Qpn::new(2) }),
             Some(Created::Recording(7)),
-            Some(Created::Share(3)),
+            Some(Created::PortLease(3)),
         ];
         let answers = created.map(|created| Ok(Answer { created, bytes: vec![9; 336] }));
         for reply in answers.into_iter().chain([Err(Errno::EINVAL)]).map(Reply) {
@@ -332,7 +332,7 @@ mod tests {
         let Reply(refused) = Reply::decode(&reply.encode()).unwrap();
         let refused = refused.unwrap_err();
         assert_eq!(refused.reason(), Some(Refusal::QueueTooLong));
-        assert_eq!(refused.values().to_string(), ": asked for 3, limit 2");
+        assert_eq!(refused.values().to_string(), ": requested 3, limit 2");
         let Reply(refused) = Reply::decode(&Reply(Err(Errno::EIO)).encode()).unwrap();
         assert_eq!(refused.unwrap_err().reason(), None);
     }

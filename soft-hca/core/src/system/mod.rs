@@ -1,5 +1,5 @@
 //! System calls that several parts need and the standard library has not, each kind in its place.
-//! What only one part needs is there.
+//! Calls that only one part needs are there.
 //!
 //! They are made by `libc`. Of the functions that the preloaded library replaces in programs it calls
 //! some itself, and most of them by the standard library (`File`, `OwnedFd`, paths): calls that come

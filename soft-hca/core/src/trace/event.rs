@@ -1,5 +1,5 @@
-//! What is traced, as bytes: a fixed part for each kind of event, and behind it what has no fixed
-//! length. Who traces fills it in where it happens, and the decoder of `soft-hca record` reads it.
+//! Traced events as bytes: a fixed part for each kind of event, and behind it what has no fixed
+//! length. The tracing thread fills it in where it happens, and the decoder of `soft-hca record` reads it.
 
 use std::net::IpAddr;
 
@@ -103,7 +103,7 @@ events! {
         /// which the library waits.
         unacknowledged: u32,
     }
-    /// A send work request was posted. Behind it its elements.
+    /// A send work request was posted. Behind it its SGEs.
     SendPosted = 4 {
         /// Of the work request.
         wr_id: u64,
@@ -134,7 +134,7 @@ events! {
         /// Of a datagram's address handle.
         dgid: [u8; 16],
     }
-    /// A receive was posted, some time ago unless that was seen itself. Behind it its elements.
+    /// A receive was posted, some time ago unless that was seen itself. Behind it its SGEs.
     ReceivePosted = 5 {
         /// Of the work request.
         wr_id: u64,
@@ -229,7 +229,7 @@ events! {
         /// Of the object.
         index: u32,
     }
-    /// A fault that was asked for, as [`Happened`](soft_hca_fault::Happened) has it.
+    /// A fault that was asked for, as [`FaultReport`](soft_hca_fault::FaultReport) has it.
     Fault = 14 {
     }
     /// A packet of the link.
@@ -293,7 +293,7 @@ events! {
         wr_id: u64,
         /// Remote address of an RDMA or atomic operation.
         address: u64,
-        /// Bytes of its elements.
+        /// Bytes of its SGEs.
         length: u64,
         /// The error.
         errno: i32,
@@ -305,8 +305,8 @@ events! {
         opcode: u32,
         /// `enum ibv_send_flags`.
         flags: u32,
-        /// Its elements.
-        elements: u32,
+        /// Its SGEs.
+        sges: u32,
         /// Work requests that are in the queue.
         used: u32,
         /// As many as there is room for.
@@ -401,7 +401,7 @@ impl OpenKind {
     }
 }
 
-/// What has events that a program acknowledges.
+/// A source of events that a program acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Source {
@@ -429,7 +429,7 @@ impl Source {
 pub struct Changed {
     /// Of the work request.
     pub wr_id: u64,
-    /// First address of the element.
+    /// First address of the SGE.
     pub address: u64,
     /// Its bytes.
     pub length: u32,
@@ -448,10 +448,10 @@ impl Changed {
     }
 }
 
-/// An element of a scatter/gather list, as they stand behind a work request.
+/// An SGE, as they stand behind a work request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
-pub struct Element {
+pub struct TracedSge {
     /// First address.
     pub address: u64,
     /// Bytes.
@@ -460,13 +460,13 @@ pub struct Element {
     pub lkey: u32,
 }
 
-impl From<Sge> for Element {
+impl From<Sge> for TracedSge {
     fn from(sge: Sge) -> Self {
         Self { address: sge.addr, length: sge.length, lkey: sge.lkey }
     }
 }
 
-impl Element {
+impl TracedSge {
     /// Those that bytes consist of.
     pub fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         each(bytes)
@@ -501,7 +501,7 @@ impl Seen {
     }
 }
 
-/// What is posted.
+/// The kind of requests that are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Posts {
@@ -520,7 +520,7 @@ impl Posts {
     }
 }
 
-/// What a thread waits at.
+/// A channel that a thread waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Channel {
@@ -540,7 +540,7 @@ impl Channel {
 }
 
 impl Packet {
-    /// What its headers, and the addresses of its sender and its receiver, say of a packet.
+    /// A packet by its headers, and the addresses of its sender and its receiver.
     pub fn of(headers: &Headers, (from, to): (IpAddr, IpAddr)) -> Self {
         let opcode = headers.operation.opcode(headers.service);
         let aeth = headers.operation.aeth();
@@ -612,8 +612,8 @@ mod tests {
         assert_eq!(Event::take(event.kind(), &bytes), Some((event, &b"abc"[..])));
         assert_eq!(Event::take(event.kind(), &bytes[..8]), None);
         assert_eq!(Event::take(0, &bytes), None);
-        let element = Element { address: 1, length: 2, lkey: 3 };
+        let element = TracedSge { address: 1, length: 2, lkey: 3 };
         let list = [element; 2];
-        assert!(Element::all(list.as_bytes()).eq(list));
+        assert!(TracedSge::all(list.as_bytes()).eq(list));
     }
 }

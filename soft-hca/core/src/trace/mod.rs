@@ -1,4 +1,4 @@
-//! What a process traces while its fabric is recorded.
+//! Events that a process traces while its fabric is recorded.
 //!
 //! Every process appends to a ring of its own in the fabric's folder, so that nobody waits for
 //! anybody: programs by the preloaded library, the daemon for itself and the link to other hosts.

@@ -16,7 +16,7 @@ pub const FOLDER: &str = "record";
 /// Recordings that a process can be part of; who sees more is not in them.
 const MAX_RECORDINGS: usize = 64;
 
-/// What a process traces, in one recording after the other. A ring stays mapped until the end of
+/// Traces the events of a process, in one recording after the other. A ring stays mapped until the end of
 /// the process, for a thread may be in the midst of a record.
 #[derive(Debug)]
 pub struct Recorder {

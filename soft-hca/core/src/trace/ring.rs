@@ -60,14 +60,14 @@ pub struct Site {
     pub call: u32,
 }
 
-/// What is traced of an event, as it is read.
+/// A traced event, as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who has traced it, and when.
+    /// The thread that has traced it, and the time.
     pub about: About,
     /// Its fixed part.
     pub event: Event,
-    /// What is behind it.
+    /// The bytes behind it.
     pub tail: Vec<u8>,
 }
 
@@ -182,7 +182,7 @@ impl TraceRing {
             if header.end.compare_exchange(at, at + size, AcqRel, Acquire).is_ok() {
                 let word = if fits { length as u32 } else { size as u32 | WHOLE };
                 self.word(at).store(word, Relaxed);
-                // Who sees what is written behind the word sees the word.
+                // A reader that sees what is written behind the word sees the word.
                 fence(Release);
                 if fits {
                     return Some(at);
@@ -228,7 +228,7 @@ impl TraceRing {
                 part.copy_from_slice(&word[..part.len()]);
             }
             let (head, behind) = Head::read_from_prefix(&bytes).ok()?;
-            // What is left at the end of the ring is no record.
+            // The rest at the end of the ring is no record.
             let taken = Event::take(head.kind, behind).map(|(event, tail)| (event, tail.len()));
             if let Some((event, length)) = taken {
                 bytes.drain(..bytes.len() - length);

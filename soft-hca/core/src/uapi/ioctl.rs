@@ -152,13 +152,13 @@ impl Range {
 mod tests {
     use super::*;
 
-    fn asked(object: u16, number: u16) -> Method {
+    fn requested(object: u16, number: u16) -> Method {
         let words = [24, object, number, 0].map(u16::to_le_bytes);
         method(words.concat().try_into().unwrap())
     }
 
     fn refused(object: u16, number: u16) -> Errno {
-        match asked(object, number) {
+        match requested(object, number) {
             Method::Refused(error) => error,
             other => panic!("{other:?}"),
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_advice_is_read() {
-        assert_eq!(asked(7, 2), Method::AdviseMr(24));
+        assert_eq!(requested(7, 2), Method::AdviseMr(24));
         let mut attributes = [(2, 4, 1), (0, 0, 5), (3, 32, 0x1000), (1, 8, 1)];
         let advice = AdviseMr::parse(&request(&attributes)).unwrap();
         let expected = AdviseMr {

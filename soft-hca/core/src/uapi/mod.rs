@@ -1,4 +1,4 @@
-//! What programs and the kernel say to each other, as bytes. Nothing outside knows offsets.
+//! The interface between programs and the kernel, as bytes. Nothing outside knows offsets.
 //!
 //! | module | header |
 //! | --- | --- |

@@ -41,7 +41,7 @@ mod attribute {
 
 const HEADER: usize = 16;
 
-/// What is to be known about a device.
+/// Attributes of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its index.
@@ -52,20 +52,20 @@ pub struct Device {
     pub node_guid: u64,
     /// Its type, 1 for a channel adapter.
     pub node_type: u8,
-    /// What its first port speaks: `ib` or `roce`.
+    /// The protocol of its first port: `ib` or `roce`.
     pub protocol: &'static str,
     /// Its ports, the last number at the end.
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortAttributes>,
 }
 
-/// What is to be known about a port.
+/// Attributes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct PortAttributes {
     /// Its number, from 1.
     pub number: u32,
     /// `port_cap_flags`
     pub cap_flags: u64,
-    /// What a subnet manager has given it; nothing on Ethernet.
+    /// Attributes that a subnet manager has given it; none on Ethernet.
     pub subnet: Option<Subnet>,
     /// The port's state, 4 if it is active.
     pub state: u8,
@@ -77,7 +77,7 @@ pub struct Port {
     pub netdev_index: u32,
 }
 
-/// What is to be known about an InfiniBand port's place in its subnet.
+/// Attributes of an InfiniBand port in its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
     /// Its prefix, in the machine's order of bytes.
@@ -86,7 +86,7 @@ pub struct Subnet {
     pub lid: u32,
     /// The subnet manager's LID.
     pub sm_lid: u32,
-    /// Low bits of a LID that stand for paths.
+    /// LMC: LID mask control.
     pub lmc: u8,
 }
 
@@ -230,7 +230,7 @@ fn found(request: &Request<'_>, devices: Option<&[Device]>, port: u32) -> Result
         command::PORT_GET => {
             let device = device.ok_or(Errno::EINVAL)?;
             let number = request.number(attribute::PORT_INDEX);
-            let is_wanted = |of: &&Port| number.is_none_or(|number| of.number == number);
+            let is_wanted = |of: &&PortAttributes| number.is_none_or(|number| of.number == number);
             let ports = device.ports.iter().filter(is_wanted);
             let messages: Vec<Message> =
                 ports.map(|of| about_port(request, device, of, port)).collect();
@@ -274,7 +274,7 @@ fn about_device(request: &Request<'_>, device: &Device, port: u32) -> Message {
     message
 }
 
-fn about_port(request: &Request<'_>, device: &Device, of: &Port, port: u32) -> Message {
+fn about_port(request: &Request<'_>, device: &Device, of: &PortAttributes, port: u32) -> Message {
     let mut message = about(request, device, of.number, port);
     message.attribute(attribute::CAP_FLAGS, &of.cap_flags.to_ne_bytes());
     if let Some(Subnet { prefix, lid, sm_lid, lmc }) = of.subnet {
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     fn devices() -> [Device; 1] {
-        let port = Port {
+        let port = PortAttributes {
             number: 1,
             cap_flags: 3,
             subnet: None,
@@ -369,11 +369,11 @@ mod tests {
 
     #[test]
     fn a_port_of_infiniband_has_a_subnet() {
-        let asked =
+        let requested =
             request(command::PORT_GET, 0, &[(attribute::DEV_INDEX, 0), (attribute::PORT_INDEX, 1)]);
         let mut devices = devices();
         let lid = |devices: &[Device]| {
-            let answers = answer(&asked, Some(devices), 1);
+            let answers = answer(&requested, Some(devices), 1);
             let (port, _) = Request::split(&answers[0]).expect("a message");
             [attribute::LID, attribute::SM_LID].map(|kind| port.number(kind))
         };
@@ -421,7 +421,7 @@ mod tests {
         let [mut one] = devices();
         let two = Device { index: 3, name: "rxe3".into(), ..one.clone() };
         one.protocol = "ib";
-        one.ports.push(Port { number: 2, netdev: String::new(), ..one.ports[0].clone() });
+        one.ports.push(PortAttributes { number: 2, netdev: String::new(), ..one.ports[0].clone() });
         let devices = [one, two];
         let ask = |command, flags, attributes: &[_]| {
             answer(&request(command, flags, attributes), Some(&devices), 1)

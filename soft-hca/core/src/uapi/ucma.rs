@@ -75,7 +75,7 @@ pub mod port_space {
     pub const IB: u16 = 0x013f;
 }
 
-/// What QUERY can be asked for.
+/// Options of QUERY.
 pub mod query {
     /// Addresses as they were given.
     pub const ADDR: u32 = 0;

@@ -12,7 +12,7 @@ pub use soft_hca_verbs::{
     SrqAttrMask, Transition, WrOpcode,
 };
 
-/// What RoCE adapters put where a completion has the service level: the type of the network that a
+/// The value that RoCE adapters put where a completion has the service level: the type of the network that a
 /// datagram came by (`rdma_network_type`), with the bit that says that it is RoCE v2. UCX finds the
 /// IP header by it.
 pub mod network_type {
@@ -25,7 +25,7 @@ pub mod network_type {
 /// The device has on-demand paging (`IB_ODP_SUPPORT`).
 pub const ODP_SUPPORT: u64 = 1;
 
-/// What a device can, of which only the extended QUERY_DEVICE tells (`ib_device_cap_flags`).
+/// Capabilities of a device that only the extended QUERY_DEVICE tells of (`ib_device_cap_flags`).
 pub mod capability {
     #![allow(missing_docs, reason = "the names are the kernel's")]
     pub const FLUSH_GLOBAL: u64 = 1 << 38;

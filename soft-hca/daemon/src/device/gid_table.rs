@@ -23,7 +23,7 @@ pub struct GidTable {
 pub struct GidEntry {
     /// The GID.
     pub gid: [u8; 16],
-    /// What kind of GID it is.
+    /// Its kind.
     pub gid_type: GidType,
     /// The network interface that has the address, if it is one.
     pub netdev: Option<String>,
@@ -233,7 +233,7 @@ impl GidTable {
 /// An address, and the interface that has it.
 type Address<'i> = (IpAddr, &'i str);
 
-/// What a table without a link has: the addresses of all interfaces, and those that come last.
+/// The entries of a table without a link: the addresses of all interfaces, and those that come last.
 fn of_machine<'i>(all: &[Address<'i>]) -> (Vec<Address<'i>>, Vec<Address<'i>>) {
     let is_localhost =
         |ip: IpAddr| [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].contains(&ip);
@@ -243,7 +243,7 @@ fn of_machine<'i>(all: &[Address<'i>]) -> (Vec<Address<'i>>, Vec<Address<'i>>) {
     (outward, all.iter().copied().filter(|(ip, _)| is_localhost(*ip)).collect())
 }
 
-/// What a table with a link has.
+/// The entries of a table with a link.
 fn of_link<'i>(all: &[Address<'i>], link: &[IpAddr]) -> Vec<Address<'i>> {
     let of = |wanted: &IpAddr| all.iter().copied().find(|(ip, _)| ip == wanted);
     let mut table: Vec<_> = link.iter().filter_map(of).collect();

@@ -18,12 +18,12 @@ const PORT_CAPABILITIES: u32 = 0x0251_0868;
 /// Bytes that one message may have.
 const MAX_MESSAGE: u32 = 1 << 30;
 
-/// What a subnet manager gives a device's ports.
+/// Attributes that a subnet manager gives a device's ports.
 #[derive(Clone, Debug)]
 pub(super) struct Subnet {
     /// The first port's LID, a multiple of two to the power of `lmc`. The others' follow.
     pub first_lid: u16,
-    /// Low bits of a LID that stand for paths.
+    /// LMC: LID mask control.
     pub lmc: u8,
     /// The subnet manager's own LID.
     pub sm_lid: u16,

@@ -107,8 +107,8 @@ fn asked_mtu(name: &str) -> Option<u32> {
         *to = byte as libc::c_char;
     }
     // SAFETY: the request lives through the call, which fills in the number.
-    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    let requested = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
     // SAFETY: a number of the system's, if it has answered, or else zeros.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    (asked == 0).then(|| u32::try_from(mtu).ok()).flatten()
+    (requested == 0).then(|| u32::try_from(mtu).ok()).flatten()
 }

@@ -1,4 +1,4 @@
-//! What a device takes at most: `struct ib_device_attr`, whose names the fields have.
+//! Limits of a device: `struct ib_device_attr`, whose names the fields have.
 
 /// Limits and capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub struct Limits {
     pub max_send_wr: u32,
     /// Work requests of a receive queue.
     pub max_recv_wr: u32,
-    /// Scatter/gather elements of a send. QUERY_DEVICE tells the smaller one of this and the next.
+    /// SGEs of a send. QUERY_DEVICE tells the smaller one of this and the next.
     pub max_send_sge: u32,
-    /// Scatter/gather elements of a receive.
+    /// SGEs of a receive.
     pub max_recv_sge: u32,
-    /// Scatter/gather elements of an RDMA read.
+    /// SGEs of an RDMA read.
     pub max_sge_rd: u32,
     /// Bytes that a work request may carry inline. QUERY_DEVICE does not tell.
     pub max_inline_data: u32,
@@ -43,7 +43,7 @@ pub struct Limits {
     pub max_srq: u32,
     /// Work requests of a shared receive queue.
     pub max_srq_wr: u32,
-    /// Scatter/gather elements of a shared receive queue's request.
+    /// SGEs of a shared receive queue's request.
     pub max_srq_sge: u32,
     pub max_pkeys: u16,
     pub local_ca_ack_delay: u8,

@@ -1,4 +1,4 @@
-//! What a device says of itself. Everything that programs ask of it (uverbs, sysfs, netlink) and
+//! Attributes of a device. Everything that programs ask of it (uverbs, sysfs, netlink) and
 //! every limit that commands are checked against are values of a [`Device`] and its [`Port`]s.
 //!
 //! | file | what |
@@ -56,9 +56,9 @@ pub struct Device {
     /// The node's GUID. In answers and on the wire its bytes are in network order
     /// (`to_be_bytes`), in sysfs its digits are written as they are.
     pub node_guid: u64,
-    /// What only the driver's own library in user space knows otherwise.
+    /// Attributes that only the driver's own library in user space knows otherwise.
     pub provider: Provider,
-    /// What commands are checked against.
+    /// Limits that commands are checked against.
     pub limits: Limits,
     /// Its place among the fabric's.
     pub index: usize,

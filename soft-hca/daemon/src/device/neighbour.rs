@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-/// What the system knows of the next host on the way to an address.
+/// The system's state of the next host on the way to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Neighbour {
     /// How to reach it, or that there is nothing to know: the address is this machine's, or the
@@ -21,7 +21,7 @@ pub(crate) enum Neighbour {
     Unknown,
 }
 
-/// What the system knows of the next host on the way to an address. Where it does not tell, every
+/// Asks the system for the state of the next host on the way to an address. Where it does not tell, every
 /// host counts as known. The way to an address that is good for one link only begins at `interface`.
 pub(crate) fn neighbour(to: IpAddr, interface: Option<u32>) -> Neighbour {
     let known = Netlink::open().and_then(|mut netlink| netlink.neighbour(to, interface));

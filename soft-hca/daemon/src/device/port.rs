@@ -12,7 +12,7 @@ use super::mtu::active_mtu_of;
 pub struct Port {
     /// From 1.
     pub number: u8,
-    /// What kind of network it is on.
+    /// The kind of its network.
     pub link_layer: LinkLayer,
     /// Whether it is in use.
     pub state: PortState,
@@ -37,7 +37,7 @@ pub struct Port {
     pub speed: Speed,
     /// Local identifier; 0 on Ethernet.
     pub lid: u16,
-    /// Low bits of a LID that stand for paths (LID mask control).
+    /// LMC: LID mask control.
     pub lmc: u8,
     /// The subnet manager's LID.
     pub sm_lid: u16,
@@ -51,7 +51,7 @@ pub struct Port {
     pub netdev: Option<String>,
 }
 
-/// What kind of network a port is on (`rdma_link_layer`).
+/// The kind of a port's network (`rdma_link_layer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LinkLayer {

@@ -1,5 +1,5 @@
-//! What the provider library (`librxe` and its kind) and its driver agree on, and what the driver
-//! says of the hardware in sysfs.
+//! The agreement of a provider library (`librxe` and its kind) with its driver, and the driver's
+//! description of the hardware in sysfs.
 
 /// A kind of device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub struct Provider {
     pub node_desc: String,
     /// `fw_ver` in sysfs.
     pub fw_ver: String,
-    /// Bytes of a send work request before its elements or inline data.
+    /// Bytes of a send work request before its SGEs or inline data.
     pub send_wqe_bytes: u32,
-    /// Bytes of a receive work request before its elements.
+    /// Bytes of a receive work request before its SGEs.
     pub recv_wqe_bytes: u32,
-    /// Bytes of a scatter/gather element.
+    /// Bytes of an SGE.
     pub sge_bytes: u32,
     /// Bytes of a completion's slot.
     pub cqe_bytes: u32,
 }
 
 impl Provider {
-    /// Bytes behind a send work request's fixed part: for elements or for inline data.
+    /// Bytes behind a send work request's fixed part: for SGEs or for inline data.
     pub(crate) fn send_room(&self, max_sge: u32, max_inline: u32) -> u32 {
         (max_sge * self.sge_bytes).max(max_inline)
     }
@@ -35,7 +35,7 @@ impl Provider {
         self.send_wqe_bytes + room
     }
 
-    /// Bytes of a receive work request with so many elements.
+    /// Bytes of a receive work request with so many SGEs.
     pub(crate) fn recv_slot(&self, max_sge: u32) -> u32 {
         self.recv_wqe_bytes + max_sge * self.sge_bytes
     }

@@ -15,9 +15,9 @@ pub(crate) fn route(to: IpAddr) -> Result<IpAddr> {
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()),
     };
     // Connecting a datagram socket looks up the route and sends nothing.
-    let asked = UdpSocket::bind((any, 0))
+    let requested = UdpSocket::bind((any, 0))
         .and_then(|socket| socket.connect((to, 1)).and_then(|()| socket.local_addr()));
-    match asked {
+    match requested {
         Ok(from) => Ok(from.ip()),
         Err(_) if to.is_multicast() => Ok(loopback),
         Err(error) => {

@@ -131,7 +131,7 @@ impl Program {
         Ok(u32::from_le_bytes(answer[..4].try_into().unwrap()))
     }
 
-    /// A queue pair with so much room: requests and elements of sends, of receives, inline bytes.
+    /// A queue pair with so much room: requests and SGEs of sends, of receives, inline bytes.
     fn queue_pair(
         &mut self,
         [send_wr, recv_wr, send_sge, recv_sge, inline]: [u32; 5],
@@ -220,7 +220,7 @@ fn commands_are_checked_against_the_devices_limits() {
 
     // Slots have room for the provider's work requests.
     let arena = &program.fabric.arena;
-    let slot = |place: &soft_hca_core::arena::RingPlace| 1 << place.log2_slot.load(Acquire);
+    let slot = |place: &soft_hca_core::arena::RingLocation| 1 << place.log2_slot.load(Acquire);
     assert_eq!((slot(&arena.cqs[0].ring), slot(&arena.srqs[0].ring)), (128, 256));
     assert_eq!((slot(&arena.qps[0].sq), slot(&arena.qps[0].rq)), (512, 256));
 }
@@ -262,8 +262,8 @@ fn announced_limits_are_kept() {
 #[test]
 fn a_shared_receive_queue_says_how_many_it_takes() {
     let mut program = Program::new();
-    for (asked, taken) in [(1, 1), (5, 7), (8, 15), (15, 15)] {
-        let answer = program.ask(command::CREATE_SRQ, 32, &[(20, asked), (24, 1)]).unwrap();
+    for (requested, taken) in [(1, 1), (5, 7), (8, 15), (15, 15)] {
+        let answer = program.ask(command::CREATE_SRQ, 32, &[(20, requested), (24, 1)]).unwrap();
         let word = |answer: &[u8], at| u32::from_le_bytes(answer[at..at + 4].try_into().unwrap());
         assert_eq!(word(&answer, 4), taken);
         let queried = program.ask(command::QUERY_SRQ, 16, &[(8, word(&answer, 0))]).unwrap();
@@ -486,7 +486,9 @@ fn sysfs_and_netlink_say_the_same() {
     assert_eq!((two.index, two.name.as_str(), two.node_guid), (0, "two0", GUID));
     assert_eq!((rxe.index, rxe.name.as_str(), rxe.node_guid), (1, "rxe0", 5));
     assert_eq!((two.ports.len(), rxe.ports.len()), (2, 1));
-    let of = |port: &nldev::Port| (port.number, port.cap_flags, port.state, port.netdev.clone());
+    let of = |port: &nldev::PortAttributes| {
+        (port.number, port.cap_flags, port.state, port.netdev.clone())
+    };
     assert_eq!(of(&two.ports[0]), (1, 0x10000, 4, "lan7".into()));
     assert_eq!(of(&two.ports[1]), (2, 0x0251_0868, 2, String::new()));
     let subnet = nldev::Subnet { prefix: 0xfe80 << 48, lid: 0x11, sm_lid: 3, lmc: 1 };

@@ -28,7 +28,7 @@ impl Fabric {
         self.port_counts.entry(port).or_default().downs += 1;
     }
 
-    /// What is counted until now, of each port of each device.
+    /// The counts until now, of each port of each device.
     pub(crate) fn count_ports(&self) -> BTreeMap<PortOf, PortCounts> {
         let ports = self
             .devices

@@ -140,7 +140,7 @@ impl Fabric {
         }
     }
 
-    // What is in use by the data path: `ERESTART` as `Fabric::lock`.
+    // Entries in use by the data path: `ERESTART` as `Fabric::lock`.
 
     pub(crate) fn release_cq(&mut self, index: usize) -> Result<()> {
         let arena = Arc::clone(&self.arena);
@@ -182,19 +182,19 @@ impl Fabric {
         self.tell_link(index, state::RESET);
         {
             let _guards = (self.lock(&qp.send_lock)?, self.lock(&qp.recv_lock)?);
-            // What has arrived is in the program's memory, which is then its own again.
+            // Messages that have arrived are in the program's memory, which is then its own again.
             ensure(self.actor().drain_staged(qp.recv_cq.load(Acquire)), Errno::ERESTART)?;
             qp.live.store(0, Release);
             qp.sq.offset.store(0, Release);
             qp.rq.offset.store(0, Release);
-            qp.kept.offset.store(0, Release);
+            qp.snapshot.offset.store(0, Release);
         }
         self.keep_counts(index);
         let memberships: Vec<usize> = self.members_of(index).map(|(member, _)| member).collect();
         memberships.into_iter().for_each(|i| self.release_member(i));
         self.release_ring_of(RingOf::Send(index));
         self.release_ring_of(RingOf::Receive(index));
-        self.release_ring_of(RingOf::Kept(index));
+        self.release_ring_of(RingOf::Snapshot(index));
         self.qps.release(index);
         Ok(())
     }

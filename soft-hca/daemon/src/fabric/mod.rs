@@ -2,14 +2,14 @@
 
 mod counters;
 mod entries;
+mod lease_table;
 mod notices;
 mod numbers;
 mod places;
+mod port_leases;
 mod remote;
 mod removal;
 mod rings;
-mod share_table;
-mod shares;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,9 +33,9 @@ use crate::objects::{AhObject, CqObject, MrObject, QpObject, SrqObject};
 use crate::process::Processes;
 use crate::table::Table;
 
+use lease_table::PortLeases;
 use numbers::{FULL, Generations, Keys, Pds, QpNumbers};
 use places::Rings;
-use share_table::Shares;
 
 pub(crate) use places::RingOf;
 pub(crate) use removal::REMOVED;
@@ -66,13 +66,13 @@ pub(crate) struct Fabric {
     windows: usize,
     pub ahs: Table<AhObject>,
     members: Table<Membership>,
-    /// What ports keep of queue pairs that have left them.
+    /// Counts that ports keep of queue pairs that have left them.
     port_counts: BTreeMap<PortOf, PortCounts>,
     qp_numbers: QpNumbers,
     keys: Keys,
     /// The source of random numbers for keys, so that nobody guesses them.
     random: fn() -> u64,
-    shares: Shares,
+    leases: PortLeases,
     pds: Pds,
     generations: Generations,
 }
@@ -130,7 +130,7 @@ impl Fabric {
             qp_numbers,
             keys,
             random,
-            shares: Shares::default(),
+            leases: PortLeases::default(),
             pds: Pds::default(),
             generations: Generations::default(),
         };
@@ -225,11 +225,11 @@ impl Fabric {
         if self.processes.pid(index).is_none() {
             self.env.forget_process(index);
             self.registry.forget(index);
-            self.shares.take_back(&self.arena, index);
+            self.leases.take_back(&self.arena, index);
         }
     }
 
-    /// Who may still be moving data in or out of a process's memory with a region or window that
+    /// Processes that may still be moving data in or out of a process's memory with a region or window that
     /// has just been made invalid, if somebody is.
     pub(crate) fn quiesce(&self, proc: usize, retired: Option<Retired>) -> Option<Quiesce> {
         let mut quiesce = self.actor().quiesce(self.qps.taken(), proc, retired);
@@ -250,7 +250,7 @@ impl Fabric {
     }
 }
 
-/// What is in use, for tests.
+/// Counts of entries in use, for tests.
 #[cfg(any(test, fuzzing))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse {
@@ -285,7 +285,7 @@ impl Fabric {
         self.pds.count()
     }
 
-    /// That nothing is left of anything, after every file was closed.
+    /// Checks that nothing is left, after every file was closed.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.in_use(), InUse::default());
         assert_eq!((self.members.taken().count(), self.rings.len()), (0, 0));

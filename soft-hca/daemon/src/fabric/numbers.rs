@@ -1,29 +1,29 @@
 //! Numbers of objects that are not those of their entries.
 
-use soft_hca_core::arena::{self, KEY_BASES, MAX_MRS, MAX_QPS, QPN_ROUNDS, SHARES, share_of};
+use soft_hca_core::arena::{self, KEY_BASES, MAX_MRS, MAX_QPS, PORT_LEASES, QPN_ROUNDS, lease_of};
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 
 pub(super) const FULL: Errno = Errno::ENOMEM.because(Refusal::FabricFull);
 
-/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries of its share have
+/// The numbers of queue pairs (see [`arena::qpn`]): one comes again when all entries of its lease have
 /// had all of theirs.
 #[derive(Debug)]
 pub(super) struct QpNumbers {
     pub(super) base: u32,
-    /// Of each share: the round, and the entry that was taken last.
-    shares: [(u32, Option<usize>); SHARES],
+    /// Of each lease: the round, and the entry that was taken last.
+    leases: [(u32, Option<usize>); PORT_LEASES],
 }
 
 impl QpNumbers {
     /// Numbers that begin where `start` says.
     pub(super) fn new(start: u64) -> Self {
         let round = (start >> 32) as u32 % QPN_ROUNDS;
-        Self { base: start as u32 % MAX_QPS as u32, shares: [(round, None); SHARES] }
+        Self { base: start as u32 % MAX_QPS as u32, leases: [(round, None); PORT_LEASES] }
     }
 
     /// The number of an entry that has just been taken.
     pub(super) fn take(&mut self, index: usize) -> u32 {
-        let (round, last) = &mut self.shares[share_of(index)];
+        let (round, last) = &mut self.leases[lease_of(index)];
         if last.replace(index).is_some_and(|last| index <= last) {
             *round = (*round + 1) % QPN_ROUNDS;
         }
@@ -60,7 +60,7 @@ impl Keys {
     }
 }
 
-/// What numbers are counted from.
+/// The first number.
 const START: u32 = 1;
 
 /// Protection domains, which are nothing but numbers.

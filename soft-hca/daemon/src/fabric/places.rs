@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use soft_hca_core::arena::{Heap, Mapping, RingPlace};
+use soft_hca_core::arena::{Heap, Mapping, RingLocation};
 
 /// The owner of a ring, by its index in the object's table.
 ///
@@ -21,19 +21,19 @@ pub(crate) enum RingOf {
     /// Payloads that wait for the polls of a completion queue.
     Eager(usize),
     /// The state of a queue pair with a peer on another host.
-    Kept(usize),
+    Snapshot(usize),
 }
 
 impl RingOf {
     /// The place in the object's entry.
-    pub(super) fn entry(self, arena: &Mapping) -> &RingPlace {
+    pub(super) fn entry(self, arena: &Mapping) -> &RingLocation {
         match self {
             Self::Send(index) => &arena.qps[index].sq,
             Self::Receive(index) => &arena.qps[index].rq,
             Self::Shared(index) => &arena.srqs[index].ring,
             Self::Completions(index) => &arena.cqs[index].ring,
             Self::Eager(index) => &arena.cqs[index].eager,
-            Self::Kept(index) => &arena.qps[index].kept,
+            Self::Snapshot(index) => &arena.qps[index].snapshot,
         }
     }
 }
@@ -41,31 +41,31 @@ impl RingOf {
 /// All rings of a fabric.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    pub(super) places: HashMap<RingOf, RingPlace>,
+    pub(super) places: HashMap<RingOf, RingLocation>,
     /// Rings of objects that are gone, which programs have mapped still, by file.
-    kept: HashMap<u32, Vec<RingPlace>>,
+    retired: HashMap<u32, Vec<RingLocation>>,
     /// The arena's memory for them.
     pub(super) heap: Heap,
 }
 
 impl Rings {
     /// An object's ring, if it has one, stays until its file is closed.
-    pub(super) fn keep(&mut self, file: u32, of: RingOf) {
+    pub(super) fn retire(&mut self, file: u32, of: RingOf) {
         if let Some(place) = self.places.remove(&of) {
-            self.kept.entry(file).or_default().push(place);
+            self.retired.entry(file).or_default().push(place);
         }
     }
 
-    /// The rings that a file has kept.
-    pub(super) fn take_kept(&mut self, file: u32) -> Vec<RingPlace> {
-        self.kept.remove(&file).unwrap_or_default()
+    /// The retired rings of a file.
+    pub(super) fn take_retired(&mut self, file: u32) -> Vec<RingLocation> {
+        self.retired.remove(&file).unwrap_or_default()
     }
 }
 
 #[cfg(any(test, fuzzing))]
 impl Rings {
     pub(super) fn len(&self) -> usize {
-        self.places.len() + self.kept.values().map(Vec::len).sum::<usize>()
+        self.places.len() + self.retired.values().map(Vec::len).sum::<usize>()
     }
 
     pub(super) fn free_bytes(&self) -> usize {

@@ -1,4 +1,4 @@
-//! What the fabric has to do with the link to other hosts.
+//! The fabric's part of the link to other hosts.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Fabric {
                 ..link::Path::new(ip::address(&sgid), ip::address(&dest.dgid))
             };
             if to == state::RTR {
-                self.use_share(index);
+                self.use_lease(index);
             }
             self.roce.set_state(Qpn::new(object.qpn), to, path);
         }

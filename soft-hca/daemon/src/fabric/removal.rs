@@ -45,19 +45,19 @@ impl Fabric {
                 return Ok(false);
             }
         }
-        // What the removed device's own queue pairs do ends with them.
+        // Migrations of the removed device's own queue pairs end with them.
         self.follow_ports(|object| object.device != device)?;
         Ok(true)
     }
 
     /// A program keeps a ring of an object, which it has mapped, until it closes its file.
     pub(crate) fn keep_ring(&mut self, file: u32, of: RingOf) {
-        self.rings.keep(file, of);
+        self.rings.retire(file, of);
     }
 
     /// Frees the rings that a file has kept.
     pub(crate) fn release_kept_rings(&mut self, file: u32) {
-        for place in self.rings.take_kept(file) {
+        for place in self.rings.take_retired(file) {
             self.release_ring(&place);
         }
     }

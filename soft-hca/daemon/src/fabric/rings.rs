@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::arena::RingPlace;
+use soft_hca_core::arena::RingLocation;
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use soft_hca_core::{engine, ring};
 
@@ -11,7 +11,7 @@ use super::{Fabric, GONE, RingOf};
 impl Fabric {
     /// Creates a ring with room for `requested` entries and one more, which stays empty. It is
     /// nobody's yet.
-    pub(crate) fn new_ring(&mut self, requested: u32, slot_bytes: u32) -> Result<RingPlace> {
+    pub(crate) fn new_ring(&mut self, requested: u32, slot_bytes: u32) -> Result<RingLocation> {
         let place = self.new_untouched_ring(requested, slot_bytes)?;
         self.arena.ring(&place).expect("the heap lies in the arena").init_header();
         Ok(place)
@@ -23,7 +23,7 @@ impl Fabric {
         &mut self,
         requested: u32,
         slot_bytes: u32,
-    ) -> Result<RingPlace> {
+    ) -> Result<RingLocation> {
         const TOO_LARGE: Errno = Errno::EINVAL.because(Refusal::QueueTooLong);
         const NO_MEMORY: Errno = Errno::ENOMEM.because(Refusal::NoQueueMemory);
         let slots = requested.checked_add(1).and_then(u32::checked_next_power_of_two);
@@ -31,7 +31,7 @@ impl Fabric {
         let log2_slot = slot_bytes.max(64).next_power_of_two().trailing_zeros();
         let bytes = ring::bytes(mask, log2_slot).ok_or(TOO_LARGE)?;
         let offset = self.rings.heap.allocate(bytes).ok_or(NO_MEMORY)?;
-        let place = RingPlace::default();
+        let place = RingLocation::default();
         place.offset.store(offset as u64, Release);
         place.mask.store(mask, Release);
         place.log2_slot.store(log2_slot, Release);
@@ -39,7 +39,7 @@ impl Fabric {
     }
 
     /// Gives an object, which has none, its ring.
-    pub(crate) fn place_ring(&mut self, of: RingOf, place: RingPlace) {
+    pub(crate) fn place_ring(&mut self, of: RingOf, place: RingLocation) {
         of.entry(&self.arena).copy_from(&place);
         self.rings.places.insert(of, place);
     }
@@ -52,7 +52,7 @@ impl Fabric {
         of: RingOf,
         requested: u32,
         slot_bytes: u32,
-    ) -> Result<&RingPlace> {
+    ) -> Result<&RingLocation> {
         let place = self.new_ring(requested, slot_bytes)?;
         let moved = self.move_ring(of, &place);
         let unused = if moved.is_ok() { self.rings.places.insert(of, place) } else { Some(place) };
@@ -63,11 +63,11 @@ impl Fabric {
     }
 
     /// Moves an object's unread entries to a new ring and makes that one the object's.
-    fn move_ring(&self, of: RingOf, place: &RingPlace) -> Result<()> {
+    fn move_ring(&self, of: RingOf, place: &RingLocation) -> Result<()> {
         let lock = match of {
             RingOf::Completions(index) => &self.arena.cqs[index].lock,
             RingOf::Shared(index) => &self.arena.srqs[index].lock,
-            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Kept(_) => {
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Snapshot(_) => {
                 return Err(Errno::EINVAL.because(Refusal::QueueKeepsSize));
             }
         };
@@ -87,14 +87,14 @@ impl Fabric {
                 self.arena.cqs[index].credits.store(0, Release);
                 self.arena.cqs[index].overrun_from.store(0, Release);
             }
-            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Kept(_) => {}
+            RingOf::Send(_) | RingOf::Receive(_) | RingOf::Eager(_) | RingOf::Snapshot(_) => {}
         }
         of.entry(&self.arena).copy_from(place);
         Ok(())
     }
 
     /// Frees a ring's memory.
-    pub(crate) fn release_ring(&mut self, place: &RingPlace) {
+    pub(crate) fn release_ring(&mut self, place: &RingLocation) {
         let offset = place.offset.load(Acquire) as usize;
         let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire));
         let bytes = bytes.expect("the place of a ring");

@@ -12,7 +12,7 @@ use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, FileKind, Hello, Reply, Request};
 use soft_hca_core::uapi::uverbs::command;
 use soft_hca_core::uapi::verbs::Qpn;
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 
 use crate::device::Device;
 use crate::files::File;
@@ -125,7 +125,7 @@ impl Case {
             11 => {
                 let text: String = u.arbitrary()?;
                 let [call, specs, outcome] = [text.clone(), text.clone(), text];
-                Request::Fault(Happened { call, specs, outcome })
+                Request::Fault(FaultReport { call, specs, outcome })
             }
             12..=16 => self.cm_command(u)?,
             17 => Request::Device {
@@ -165,7 +165,7 @@ impl Case {
         let (token, client) = &self.clients[at];
         client.send(message, &[]).expect("the daemon reads every message before the next");
         self.daemon.request(*token);
-        self.daemon.settle();
+        self.daemon.send_queued();
         let is_there = self.daemon.files.connection(*token).is_some();
         // An empty message is the end of a connection.
         assert_eq!(is_there, !message.is_empty());
@@ -197,9 +197,9 @@ impl Case {
             known.into_iter().filter(|token| !here.contains(token)).for_each(|token| {
                 self.daemon.request(token);
             });
-            self.daemon.settle();
+            self.daemon.send_queued();
         }
-        self.daemon.settle();
+        self.daemon.send_queued();
         self.check();
     }
 

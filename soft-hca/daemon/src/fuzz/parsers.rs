@@ -116,7 +116,7 @@ fn only<T>(outcome: Result<T>, refusal: Errno) -> Option<T> {
 }
 
 fn rdma_cm(data: &[u8]) {
-    // What is short of its size is refused; with all of its size, only what makes no sense.
+    // Requests that are short of their size are refused; of whole ones only those that make no sense.
     let sizes = [
         (CreateId::decode(data).is_ok(), 24),
         (Target::decode(data).is_ok(), 16),

@@ -59,7 +59,7 @@ pub fn run(data: &[u8]) {
     check_empty(&world);
 }
 
-/// What a program sends along: recognisable by its first byte, which is never 0.
+/// Private data of a program: recognisable by its first byte, which is never 0.
 fn private_data(u: &mut Unstructured<'_>, sent: &mut Vec<Vec<u8>>) -> Result<Vec<u8>> {
     let len = *u.choose(&[0, 1, 3, 56, 57, 148, 180, 196, 255])?;
     let mark = (sent.len() % 255) as u8 + 1;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
-use soft_hca_core::arena::{Entry, HEAP_BYTES, HEAP_START, Qp, RingPlace, Word};
+use soft_hca_core::arena::{Entry, HEAP_BYTES, HEAP_START, Qp, RingLocation, Word};
 use soft_hca_core::engine::Actor;
 use soft_hca_core::ring;
 use soft_hca_core::rpc::{FileKind, Hello};
@@ -37,10 +37,10 @@ const ERRORS: [i32; 9] = [
 
 /// Bytes of memory to register, between as many that stay as they are on either side.
 const REGION: usize = 4096;
-/// What memory holds that is not registered.
+/// The content of memory that is not registered.
 const UNTOUCHED: u8 = 0xaa;
 
-/// What a process shows to those who want to reach its memory.
+/// The word that a process shows to those who want to reach its memory.
 static NONCE: u64 = 0x1234_5678_9abc_def1;
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =
@@ -301,7 +301,7 @@ impl Case {
         Ok(())
     }
 
-    /// What was left to the daemon.
+    /// Runs the work that was left to the daemon.
     fn as_daemon(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         for (qpn, _) in self.fabric.env.take_rescheduled() {
             self.fabric.actor().run_send_queue(qpn);
@@ -426,7 +426,7 @@ impl Case {
 }
 
 /// Rings share no memory and lie in the heap. Gives how much they have.
-fn check_apart(rings: &[&RingPlace]) -> usize {
+fn check_apart(rings: &[&RingLocation]) -> usize {
     let mut ranges: Vec<(usize, usize)> = rings
         .iter()
         .filter(|place| place.offset.load(Acquire) != 0)

@@ -21,10 +21,10 @@ pub fn addresses(wanted: &str, interfaces: &[Interface]) -> Result<Vec<IpAddr>, 
     let all: Vec<IpAddr> = interfaces.iter().flat_map(of).collect();
     let mut found = Vec::new();
     for name in wanted.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let asked: Option<IpAddr> = name.parse().ok();
+        let requested: Option<IpAddr> = name.parse().ok();
         let named = match interfaces.iter().find(|interface| interface.name == name) {
             Some(interface) => of(interface),
-            None => all.iter().copied().filter(|ip| asked == Some(*ip)).collect(),
+            None => all.iter().copied().filter(|ip| requested == Some(*ip)).collect(),
         };
         if named.is_empty() {
             return Err(Error::Unknown(name.to_owned()));

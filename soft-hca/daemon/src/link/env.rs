@@ -1,10 +1,10 @@
-//! What the data path asks of the link's thread.
+//! The data path's environment in the link's thread.
 
 use std::sync::Arc;
 
 use soft_hca_core::engine::{Async, DAEMON, Env, RemoteDatagram, trace_packet};
+use soft_hca_core::port::LinkPort;
 use soft_hca_core::port::Path;
-use soft_hca_core::port::Port;
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, event};
 use soft_hca_roce::wire::bth::{Psn, Qpn};
@@ -23,7 +23,7 @@ use crate::link::tap::Tap;
 pub(super) struct LinkEnv {
     pub daemon: Arc<DaemonEnv>,
     pub shared: Arc<Shared>,
-    pub port: Port<Tap>,
+    pub port: LinkPort<Tap>,
 }
 
 impl Env for LinkEnv {

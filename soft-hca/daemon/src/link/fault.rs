@@ -1,4 +1,4 @@
-//! What goes wrong with packets on purpose. Pure: packets and the time go in, packets come out.
+//! Faults of packets on purpose. Pure: packets and the time go in, packets come out.
 //!
 //! ```text
 //! take ──> each fault of the plan in turn ──┬── ready ──────────────────────> pop
@@ -63,11 +63,11 @@ struct Way<P> {
     ready: VecDeque<P>,
     /// Nothing of `ready` can go on before.
     blocked_until: u64,
-    held: Vec<Held<P>>,
+    held: Vec<DelayedPacket<P>>,
 }
 
 #[derive(Debug)]
-struct Held<P> {
+struct DelayedPacket<P> {
     packet: P,
     qpn: Option<Qpn>,
     until: u64,
@@ -124,7 +124,9 @@ impl<P: FaultyPacket> PacketInjector<P> {
         }
         match wait {
             None => way.passes(qpn, packet),
-            Some((until, overtaking)) => way.held.push(Held { packet, qpn, until, overtaking }),
+            Some((until, overtaking)) => {
+                way.held.push(DelayedPacket { packet, qpn, until, overtaking })
+            }
         }
     }
 
@@ -171,7 +173,7 @@ impl<P> Way<P> {
     /// A packet goes on, and overtakes those that wait for it.
     fn passes(&mut self, qpn: Option<Qpn>, packet: P) {
         self.ready.push_back(packet);
-        let is_overtaken = |held: &mut Held<P>| {
+        let is_overtaken = |held: &mut DelayedPacket<P>| {
             let Some(left) = held.overtaking.as_mut().filter(|_| held.qpn == qpn) else {
                 return false;
             };

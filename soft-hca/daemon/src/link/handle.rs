@@ -1,4 +1,4 @@
-//! What the rest of the daemon sees of the link.
+//! The link, as the rest of the daemon sees it.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -32,16 +32,16 @@ pub(crate) struct ReceivedMad {
     pub mad: [u8; MAD_BYTES],
 }
 
-/// A socket of a share, for the process that has it.
+/// A socket of a lease, for the process that has it.
 #[derive(Debug)]
-pub(crate) struct LentSocket {
+pub(crate) struct LeasedSocket {
     /// Its address.
     pub gid: [u8; 16],
     /// The socket.
     pub fd: OwnedFd,
 }
 
-impl LentSocket {
+impl LeasedSocket {
     /// The socket as whoever has got it uses it.
     pub(crate) fn bound(self) -> Option<Socket> {
         Socket::lent(&self.gid, self.fd)
@@ -52,7 +52,7 @@ impl LentSocket {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handle(Option<Arc<Shared>>);
 
-/// What both sides of the handle use.
+/// The state that both sides of the handle use.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Own addresses, each with a socket.
@@ -62,8 +62,8 @@ pub(super) struct Shared {
     /// Whether it leads to the own addresses, too.
     pub is_always: bool,
     pub groups: Groups,
-    /// Of each share of the port but the first, a socket for each address; none if there are no shares.
-    pub shares: Vec<Vec<Socket>>,
+    /// Of each lease of the port but the first, a socket for each address; none if there are no leases.
+    pub leases: Vec<Vec<Socket>>,
     /// To the link's thread.
     pub orders: Mailbox<Order>,
     /// To the main loop.
@@ -73,7 +73,7 @@ pub(super) struct Shared {
     pub faults: Option<Arc<FaultCounters>>,
 }
 
-/// What the daemon wants of the link.
+/// An order of the daemon to the link.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Sends a management datagram.
@@ -96,7 +96,7 @@ impl Shared {
         (addresses, interface): (Vec<IpAddr>, Option<u32>),
         is_always: bool,
         faults: Option<Arc<FaultCounters>>,
-        (groups, shares): (Groups, Vec<Vec<Socket>>),
+        (groups, leases): (Groups, Vec<Vec<Socket>>),
         arena: Arc<Mapping>,
     ) -> std::io::Result<Self> {
         Ok(Self {
@@ -104,7 +104,7 @@ impl Shared {
             interface,
             is_always,
             groups,
-            shares,
+            leases,
             orders: Mailbox::new(usize::MAX)?,
             mads: Mailbox::new(MAX_MADS)?,
             arena,
@@ -152,17 +152,17 @@ impl Handle {
         }
     }
 
-    /// Whether processes may have shares of the port.
-    pub(crate) fn has_shares(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| !shared.shares.is_empty())
+    /// Whether processes may have leases of the port.
+    pub(crate) fn has_leases(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| !shared.leases.is_empty())
     }
 
-    /// The sockets of a share that is a process's, each with its address as a GID.
-    pub(crate) fn share(&self, number: usize) -> Option<Vec<LentSocket>> {
-        let sockets = self.0.as_ref()?.shares.get(number.checked_sub(1)?)?.iter();
+    /// The sockets of a lease that is a process's, each with its address as a GID.
+    pub(crate) fn lease(&self, number: usize) -> Option<Vec<LeasedSocket>> {
+        let sockets = self.0.as_ref()?.leases.get(number.checked_sub(1)?)?.iter();
         let lent = sockets.map(|socket| {
             let fd = socket.as_fd().try_clone_to_owned().ok()?;
-            Some(LentSocket { gid: ip::gid(socket.address), fd })
+            Some(LeasedSocket { gid: ip::gid(socket.address), fd })
         });
         lent.collect()
     }
@@ -240,7 +240,7 @@ impl Handle {
         self.0.as_ref().map(|shared| shared.orders.doorbell.try_clone())
     }
 
-    /// What the link says of itself, if it is on: addresses and counters, and a line about what goes
+    /// A description of the link, if it is on: addresses and counters, and a line about what goes
     /// wrong on purpose.
     pub(crate) fn describe(&self) -> Vec<String> {
         let Some(shared) = &self.0 else { return Vec::new() };
@@ -248,13 +248,13 @@ impl Handle {
         let always = if shared.is_always { "always, " } else { "" };
         let counters = &shared.arena.port_counters;
         // Programs do not run it.
-        let alone = if shared.shares.is_empty() { ", one socket" } else { "" };
+        let alone = if shared.leases.is_empty() { ", one socket" } else { "" };
         let link = format!("roce {always}{}: {counters}{alone}", addresses.join(", "));
         let faults = shared.faults.as_ref().map(|faults| faults.describe());
         std::iter::once(link).chain(faults).collect()
     }
 
-    /// What its counters are; all 0 if it is off.
+    /// The values of its counters; all 0 if it is off.
     pub(crate) fn counts(&self) -> LinkCounts {
         self.0.as_ref().map(|shared| shared.arena.port_counters.load()).unwrap_or_default()
     }

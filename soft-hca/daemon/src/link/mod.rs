@@ -48,7 +48,7 @@
 //! | `handle` | what the rest of the daemon sees of it |
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
-//! | `watch` | which shares of the port it runs, and which their processes do |
+//! | `watch` | which leases of the port it runs, and which their processes do |
 //! | `env` | what the engine asks of it |
 //! | `spin` | when it looks for more before it sleeps |
 //! | `soft_hca_core::port` | packets out and in, checked; connected queue pairs |
@@ -68,10 +68,10 @@ mod tap;
 mod thread;
 mod watch;
 
-use soft_hca_core::arena::{Mapping, SHARES};
+use soft_hca_core::arena::{Mapping, PORT_LEASES};
 use soft_hca_core::config::LinkOptions;
 use soft_hca_core::engine::LocalCopier;
-use soft_hca_core::port::Port;
+use soft_hca_core::port::LinkPort;
 use soft_hca_core::port::socket::Socket;
 use soft_hca_core::rpc::MAX_FDS;
 use std::io;
@@ -88,7 +88,7 @@ pub use crate::link::multicast::Groups;
 pub(crate) use soft_hca_core::port::Path;
 
 pub use addresses::{addresses, link_addresses};
-pub(crate) use handle::{Handle, LentSocket, ReceivedMad};
+pub(crate) use handle::{Handle, LeasedSocket, ReceivedMad};
 pub(crate) use thread::Thread;
 
 /// How long a port that is taken is tried again, and after which time each.
@@ -132,7 +132,7 @@ pub(crate) fn start(
     let mut addresses = addresses(&wanted.addresses, &device::interfaces())?;
     let netdev_of = |address| device.ports.iter().find_map(|port| port.gids.netdev_of(address));
     let interface_of = |address| soft_hca_core::system::interface_number(netdev_of(address)?);
-    // What is between the port and its sockets has to see all packets.
+    // The tap has to see all packets.
     let is_plain = wanted.pcap.is_none() && wanted.faults.is_empty();
     let base = arena.qpn_base.load(Acquire);
     // Programs whose fabric was killed give its port back when they notice.
@@ -141,7 +141,7 @@ pub(crate) fn start(
         let interface = interface_of(address).unwrap_or_default();
         loop {
             let bound = match is_plain {
-                true => Socket::bind_shares(address, interface, wanted.is_always, base),
+                true => Socket::bind_leases(address, interface, wanted.is_always, base),
                 false => Socket::bind(address, interface, wanted.is_always).map(|one| vec![one]),
             };
             match bound {
@@ -176,29 +176,29 @@ pub(crate) fn start(
     let faults = (!wanted.faults.is_empty()).then(|| wanted.faults.clone().seeded());
     let counters = faults.clone().map(|plan| Arc::new(fault::FaultCounters::new(plan)));
     let tap = tap::Tap::new(faults.as_ref().zip(counters.clone()), pcap);
-    let (sockets, shares) = by_share(sockets);
-    let around = (groups, shares);
+    let (sockets, leases) = by_lease(sockets);
+    let around = (groups, leases);
     let shared =
         handle::Shared::new((addresses, interface), wanted.is_always, counters, around, arena);
     let shared = Arc::new(shared.map_err(Error::Thread)?);
-    let port = Port::new(sockets, Arc::clone(&shared.arena), tap);
+    let port = LinkPort::new(sockets, Arc::clone(&shared.arena), tap);
     let thread = Thread::start(Arc::clone(&shared), env, copier, port).map_err(Error::Thread)?;
     Ok((Handle::on(shared), thread))
 }
 
-/// Of each address's sockets the first, which is the port's own, and by share the others. Shares are for
+/// Of each address's sockets the first, which is the port's own, and by lease the others. Leases are for
 /// all addresses or for none, as many as a message carries.
-fn by_share(mut sockets: Vec<Vec<Socket>>) -> (Vec<Socket>, Vec<Vec<Socket>>) {
-    let have_all =
-        sockets.len() <= MAX_FDS && sockets.iter().all(|of_address| of_address.len() == SHARES);
-    let mut shares: Vec<Vec<Socket>> = Vec::new();
+fn by_lease(mut sockets: Vec<Vec<Socket>>) -> (Vec<Socket>, Vec<Vec<Socket>>) {
+    let have_all = sockets.len() <= MAX_FDS
+        && sockets.iter().all(|of_address| of_address.len() == PORT_LEASES);
+    let mut leases: Vec<Vec<Socket>> = Vec::new();
     if have_all {
-        shares.resize_with(SHARES - 1, Vec::new);
+        leases.resize_with(PORT_LEASES - 1, Vec::new);
         for of_address in &mut sockets {
-            for (share, socket) in shares.iter_mut().zip(of_address.drain(1..)) {
-                share.push(socket);
+            for (lease, socket) in leases.iter_mut().zip(of_address.drain(1..)) {
+                lease.push(socket);
             }
         }
     }
-    (sockets.into_iter().filter_map(|of_address| of_address.into_iter().next()).collect(), shares)
+    (sockets.into_iter().filter_map(|of_address| of_address.into_iter().next()).collect(), leases)
 }

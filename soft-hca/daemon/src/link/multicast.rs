@@ -71,7 +71,7 @@ fn group_socket(group: IpAddr, interface: u32) -> io::Result<Socket> {
     };
     let socket = new_socket(family)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
-    // What others of this machine have joined is not for this one.
+    // Groups that others of this machine have joined are not for this one.
     match group {
         IpAddr::V4(_) => set_option(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0i32)?,
         IpAddr::V6(_) => set_option(&socket, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &0i32)?,

@@ -18,7 +18,7 @@ pub(super) struct Pcap {
     is_written: bool,
 }
 
-/// What a datagram has beside its bytes.
+/// The metadata of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub direction: pcapng::Direction,

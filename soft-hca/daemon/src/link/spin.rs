@@ -28,7 +28,7 @@ const MOST_MISSES: u32 = 6;
 /// One look that takes longer was interrupted.
 const INTERRUPTED: Duration = Duration::from_micros(200);
 
-/// What decides it.
+/// The state by which it is decided.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     /// Nanoseconds; 0 for never.
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(look(&mut spin, None, 1000, 0), (false, 0));
         spin.traffic();
         assert_eq!(look(&mut spin, None, 1000, 3), (true, 4));
-        // What it has found is traffic.
+        // It has found traffic.
         assert_eq!(look(&mut spin, None, 1000, 3), (true, 4));
         assert_eq!(look(&mut spin, None, 1000, u32::MAX), (false, 50));
         assert_eq!(look(&mut spin, None, 1000, 0), (false, 0));

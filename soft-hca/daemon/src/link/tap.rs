@@ -1,4 +1,4 @@
-//! What is between the port and its sockets, if it is asked for: faults on purpose ([`fault`]) and
+//! The layer between the port and its sockets, if it is requested: faults on purpose ([`fault`]) and
 //! a recording ([`pcap`]).
 //!
 //! ```text

@@ -16,8 +16,8 @@ use soft_hca_core::engine::{Actor, DatagramReceiver, Env, LINK, LocalCopier, Rem
 use soft_hca_core::port::packets::Tap as _;
 use soft_hca_core::port::packets::{Arrived, RUN, goes_with, trace_arrived};
 use soft_hca_core::port::socket::{Inbox, Socket};
+use soft_hca_core::port::{LinkPort, LinkQueuePair};
 use soft_hca_core::port::{Path, Scratch};
-use soft_hca_core::port::{Port, QueuePair};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::{qp_type, state};
 use soft_hca_roce::wire::bth::{MULTICAST_QPN, Qpn};
@@ -44,7 +44,7 @@ const BUSY_NS: u64 = 100_000;
 /// A time that has come.
 const NOW: Option<u64> = Some(0);
 
-/// What is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     /// There are orders, or a program has posted.
@@ -65,20 +65,20 @@ impl Thread {
         shared: Arc<Shared>,
         daemon: Arc<DaemonEnv>,
         copier: LocalCopier,
-        port: Port<Tap>,
+        port: LinkPort<Tap>,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         poller.add(&shared.orders.doorbell, Ready::Doorbell)?;
-        for socket in port.sockets.iter().chain(shared.shares.iter().flatten()) {
+        for socket in port.sockets.iter().chain(shared.leases.iter().flatten()) {
             poller.add(socket, Ready::Packets(socket.as_fd().as_raw_fd()))?;
         }
-        let of_shares = shared.shares.iter().zip(1..).flat_map(|(sockets, share)| {
+        let of_leases = shared.leases.iter().zip(1..).flat_map(|(sockets, lease)| {
             sockets
                 .iter()
                 .zip(0..)
-                .map(move |(socket, at)| (socket.as_fd().as_raw_fd(), (share, at)))
+                .map(move |(socket, at)| (socket.as_fd().as_raw_fd(), (lease, at)))
         });
-        let of_shares = of_shares.collect();
+        let of_leases = of_leases.collect();
         let env = LinkEnv { daemon, shared: Arc::clone(&shared), port };
         let link = Link {
             arena: Arc::clone(&shared.arena),
@@ -86,7 +86,7 @@ impl Thread {
             copier,
             poller,
             groups: Vec::new(),
-            of_shares,
+            of_leases,
             watch: Watch::default(),
             scratch: Scratch::default(),
             later: Vec::new(),
@@ -120,16 +120,16 @@ struct Link {
     poller: Poller<Ready>,
     /// The sockets that hear groups.
     groups: Vec<Socket>,
-    /// The descriptors of shares' sockets: which share, and which of its sockets.
-    of_shares: HashMap<RawFd, (usize, usize)>,
+    /// The descriptors of leases' sockets: which lease, and which of its sockets.
+    of_leases: HashMap<RawFd, (usize, usize)>,
     watch: Watch,
     scratch: Scratch,
     /// Queue pairs that have come to a state while their process had them.
     later: Vec<(Qpn, u32, Path)>,
-    /// Shares of which it has packets in hand.
+    /// Port leases of which it has packets in hand.
     in_hand: Vec<usize>,
     /// Connected queue pairs with a peer on another host, by number.
-    qps: HashMap<Qpn, QueuePair>,
+    qps: HashMap<Qpn, LinkQueuePair>,
     /// Those that are to be served.
     dirty: BTreeSet<Qpn>,
     /// When queue pairs are to be served at the latest, or earlier.
@@ -148,7 +148,7 @@ impl Link {
         while !self.is_over {
             let mut ready = if has_more { self.look(NOW) } else { self.sleep() };
             // Packets of a connection have come before what ends it, which is the port's own.
-            ready.sort_by_key(|what| !self.is_of_share(*what));
+            ready.sort_by_key(|what| !self.is_of_lease(*what));
             let mut has_received = false;
             for what in ready {
                 match what {
@@ -160,7 +160,7 @@ impl Link {
                 }
             }
             self.receive_late();
-            self.take_back_shares();
+            self.take_back_leases();
             for (qpn, to, path) in std::mem::take(&mut self.later) {
                 self.set_state(qpn, to, path);
             }
@@ -178,7 +178,7 @@ impl Link {
         }
     }
 
-    /// What is ready now, or by a time.
+    /// Descriptors that are ready now, or by a time.
     fn look(&mut self, until: Option<u64>) -> Vec<Ready> {
         self.poller.wait(until).unwrap_or_else(|error| {
             tracing::error!("the link cannot wait for packets: {error}");
@@ -248,8 +248,8 @@ impl Link {
 
     /// The socket of an own address or of a group with this descriptor.
     fn socket(&self, fd: RawFd) -> Option<&Socket> {
-        if let Some((share, at)) = self.of_shares.get(&fd) {
-            return self.env.shared.shares.get(share - 1)?.get(*at);
+        if let Some((lease, at)) = self.of_leases.get(&fd) {
+            return self.env.shared.leases.get(lease - 1)?.get(*at);
         }
         let mut sockets = self.env.port.sockets.iter().chain(&self.groups);
         sockets.find(|socket| socket.as_fd().as_raw_fd() == fd)
@@ -277,7 +277,7 @@ impl Link {
             (state::RTR, Some(qp)) => {
                 // One that is there already was only not kept: it may have come to RTS since.
                 if let Entry::Vacant(entry) = self.qps.entry(qpn) {
-                    let Some(new) = QueuePair::new(qp, qpn, path) else { return };
+                    let Some(new) = LinkQueuePair::new(qp, qpn, path) else { return };
                     entry.insert(new);
                 }
                 let kept = self.with(qpn, |_, _| {});
@@ -305,7 +305,7 @@ impl Link {
                 self.with(qpn, |link, queue_pair| {
                     queue_pair.answer(link.actor(), &link.env.port);
                 });
-                self.arena.qp(qpn.get()).into_iter().for_each(QueuePair::forget);
+                self.arena.qp(qpn.get()).into_iter().for_each(LinkQueuePair::forget);
                 self.qps.remove(&qpn);
                 self.dirty.remove(&qpn);
                 self.later.retain(|(other, ..)| *other != qpn);
@@ -334,7 +334,7 @@ impl Link {
         let now = system::now_ns();
         for qpn in self.deadlines.due(now) {
             // It may have become later, or be over.
-            match self.qps.get(&qpn).and_then(QueuePair::deadline) {
+            match self.qps.get(&qpn).and_then(LinkQueuePair::deadline) {
                 Some(at) if at > now => self.deadlines.add(qpn, at),
                 Some(_) => {
                     self.dirty.insert(qpn);
@@ -347,15 +347,15 @@ impl Link {
             if !self.qps.contains_key(&qpn) {
                 continue;
             }
-            if let Some(share) = self.run_by_process(qpn, now) {
+            if let Some(lease) = self.run_by_process(qpn, now) {
                 // It may know nothing of what is to be done: of a state to which the queue pair has come, or of
                 // packets that were taken here.
-                self.arena.shares[share].has_changed.store(1, Release);
+                self.arena.leases[lease].has_changed.store(1, Release);
                 continue;
             }
-            let share = QueuePair::share(&self.arena, qpn);
+            let lease = LinkQueuePair::lease(&self.arena, qpn);
             let mut served = None;
-            if share.is_none_or(|share| self.take_in_hand(share)) {
+            if lease.is_none_or(|lease| self.take_in_hand(lease)) {
                 served = self.with(qpn, |link, qp| {
                     let has_more = qp.serve(link.actor(), now, &link.env.port);
                     (has_more, qp.deadline())
@@ -372,17 +372,17 @@ impl Link {
         !self.dirty.is_empty()
     }
 
-    /// The queue pair's share, if its process runs that.
+    /// The queue pair's lease, if its process runs that.
     fn run_by_process(&mut self, qpn: Qpn, now: u64) -> Option<usize> {
-        let share = QueuePair::share(&self.arena, qpn)?;
-        self.watch.is_away(&self.arena, share, now).then_some(share)
+        let lease = LinkQueuePair::lease(&self.arena, qpn)?;
+        self.watch.is_away(&self.arena, lease, now).then_some(lease)
     }
 
-    /// Handles packets of a share until all are sent. False while its process has some in hand.
-    fn take_in_hand(&mut self, share: usize) -> bool {
-        let is_taken = self.arena.shares[share].take_in_hand(LINK);
-        if is_taken && !self.in_hand.contains(&share) {
-            self.in_hand.push(share);
+    /// Handles packets of a lease until all are sent. False while its process has some in hand.
+    fn take_in_hand(&mut self, lease: usize) -> bool {
+        let is_taken = self.arena.leases[lease].take_in_hand(LINK);
+        if is_taken && !self.in_hand.contains(&lease) {
+            self.in_hand.push(lease);
         }
         is_taken
     }
@@ -391,21 +391,25 @@ impl Link {
     fn flush(&mut self) {
         self.is_full = !self.env.port.flush();
         if !self.is_full {
-            self.in_hand.drain(..).for_each(|share| self.arena.shares[share].put_down(LINK));
+            self.in_hand.drain(..).for_each(|lease| self.arena.leases[lease].put_down(LINK));
         }
     }
 
     /// Does something with a queue pair that nobody else has meanwhile. `None` if its process has it at
     /// the moment, or it is gone.
-    fn with<T>(&mut self, qpn: Qpn, work: impl FnOnce(&Self, &mut QueuePair) -> T) -> Option<T> {
+    fn with<T>(
+        &mut self,
+        qpn: Qpn,
+        work: impl FnOnce(&Self, &mut LinkQueuePair) -> T,
+    ) -> Option<T> {
         let mut queue_pair = self.qps.remove(&qpn)?;
-        let Some(share) = QueuePair::share(&self.arena, qpn) else {
+        let Some(lease) = LinkQueuePair::lease(&self.arena, qpn) else {
             let done = work(self, &mut queue_pair);
             self.qps.insert(qpn, queue_pair);
             return Some(done);
         };
         let arena = Arc::clone(&self.arena);
-        let Some(_guard) = arena.shares[share].lock_patiently(LINK) else {
+        let Some(_guard) = arena.leases[lease].lock_patiently(LINK) else {
             self.qps.insert(qpn, queue_pair);
             return None;
         };
@@ -414,67 +418,68 @@ impl Link {
             return None;
         }
         let done = work(self, &mut queue_pair);
-        queue_pair.keep(&arena, &mut self.scratch);
+        queue_pair.save_snapshot(&arena, &mut self.scratch);
         self.qps.insert(qpn, queue_pair);
         Some(done)
     }
 
-    /// Runs the shares again whose processes do not, or no longer.
-    fn take_back_shares(&mut self) {
+    /// Runs the leases again whose processes do not, or no longer.
+    fn take_back_leases(&mut self) {
         let now = system::now_ns();
-        for share in self.watch.returned(&self.arena, now) {
+        for lease in self.watch.returned(&self.arena, now) {
             let mut have_waited = false;
             let shared = Arc::clone(&self.env.shared);
-            for socket in shared.shares.get(share - 1).into_iter().flatten() {
+            for socket in shared.leases.get(lease - 1).into_iter().flatten() {
                 have_waited |= is_readable(socket);
                 let name = Ready::Packets(socket.as_fd().as_raw_fd());
                 // They are still there if no packet has come meanwhile.
                 self.poller.remove(socket);
                 if let Err(error) = self.poller.add(socket, name) {
-                    tracing::error!("a share of the port is lost: {error}");
+                    tracing::error!("a lease of the port is lost: {error}");
                 }
             }
             if have_waited {
-                self.watch.has_let_wait(&self.arena, share, now);
+                self.watch.has_let_wait(&self.arena, lease, now);
             }
-            let is_of_share = |qpn: &&Qpn| QueuePair::share(&self.arena, **qpn) == Some(share);
-            self.dirty.extend(self.qps.keys().filter(is_of_share));
+            let is_of_lease = |qpn: &&Qpn| LinkQueuePair::lease(&self.arena, **qpn) == Some(lease);
+            self.dirty.extend(self.qps.keys().filter(is_of_lease));
         }
     }
 
-    /// Looks no more at the sockets of a share that its process runs.
-    fn leave_share(&mut self, share: usize) {
-        for socket in self.env.shared.shares.get(share - 1).into_iter().flatten() {
+    /// Looks no more at the sockets of a lease that its process runs.
+    fn leave_lease(&mut self, lease: usize) {
+        for socket in self.env.shared.leases.get(lease - 1).into_iter().flatten() {
             self.poller.remove(socket);
         }
     }
 
-    fn is_of_share(&self, what: Ready) -> bool {
-        matches!(what, Ready::Packets(fd) if self.of_shares.contains_key(&fd))
+    fn is_of_lease(&self, what: Ready) -> bool {
+        matches!(what, Ready::Packets(fd) if self.of_leases.contains_key(&fd))
     }
 
     /// Takes packets from a socket; there may be more.
     fn receive(&mut self, fd: RawFd, inbox: &mut Inbox) {
-        match self.of_shares.get(&fd) {
-            Some(&(share, _)) if self.watch.is_away(&self.arena, share, system::now_ns()) => {
-                return self.leave_share(share);
+        match self.of_leases.get(&fd) {
+            Some(&(lease, _)) if self.watch.is_away(&self.arena, lease, system::now_ns()) => {
+                return self.leave_lease(lease);
             }
             _ => {}
         }
         self.receive_from(fd, inbox);
     }
 
-    /// Has the packets handled that have come before a message of the connection manager to shares which processes run,
+    /// Has the packets handled that have come before a message of the connection manager to leases which processes run,
     /// those in hand there included: the message may end their connection.
     fn receive_of_away(&mut self) {
         let shared = Arc::clone(&self.env.shared);
-        let shares: Vec<usize> = self.watch.shares().collect();
+        let leases: Vec<usize> = self.watch.leases().collect();
         let mut inbox = Inbox::new();
-        for share in shares {
-            // A process that does not put them down is stopped.
-            let _ =
-                self.arena.shares[share].take_in_hand_patiently(LINK) && self.take_in_hand(share);
-            for socket in shared.shares.get(share - 1).into_iter().flatten() {
+        for lease in leases {
+            // A process that keeps the lease in hand is stopped: its packets wait in the socket.
+            if self.arena.leases[lease].take_in_hand_patiently(LINK) {
+                self.take_in_hand(lease);
+            }
+            for socket in shared.leases.get(lease - 1).into_iter().flatten() {
                 if is_readable(socket) {
                     self.receive_from(socket.as_fd().as_raw_fd(), &mut inbox);
                 }
@@ -483,8 +488,8 @@ impl Link {
     }
 
     fn receive_from(&mut self, fd: RawFd, inbox: &mut Inbox) {
-        let share = self.of_shares.get(&fd).map(|(share, _)| *share);
-        if share.is_some_and(|share| !self.take_in_hand(share)) {
+        let lease = self.of_leases.get(&fd).map(|(lease, _)| *lease);
+        if lease.is_some_and(|lease| !self.take_in_hand(lease)) {
             return;
         }
         // A group may have been left meanwhile.

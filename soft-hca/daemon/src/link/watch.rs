@@ -1,19 +1,19 @@
-//! Which shares of the port the link's thread runs, and which their processes do.
+//! Which leases of the port the link's thread runs, and which their processes do.
 //!
-//! A process takes its share when it polls, and the thread notices that at the share's next packet: it looks
-//! no more at its sockets, but now and then whether the process still polls. If it does not, or has given the share
+//! A process takes its lease when it polls, and the thread notices that at the lease's next packet: it looks
+//! no more at its sockets, but now and then whether the process still polls. If it does not, or has given the lease
 //! back because it is going to sleep, the thread runs it again. Neither is ever in the other's way: who changes a
-//! queue pair has the share's lock. Neither overtakes the other: a process that was put aside in the middle of packets
+//! queue pair has the lease's lock. Neither overtakes the other: a process that was put aside in the middle of packets
 //! handles these before the thread takes later ones, unless it needs very long, as one that is stopped.
 //!
 //! A program that polls for one thing and then, without polling, waits for another (`ib_write_lat`, which
 //! watches memory) leaves packets waiting. So each time that packets have waited the process may take its
-//! share again only after a longer time.
+//! lease again only after a longer time.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use soft_hca_core::arena::share::runner;
-use soft_hca_core::arena::{Arena, Share};
+use soft_hca_core::arena::port_lease::runner;
+use soft_hca_core::arena::{Arena, PortLease};
 use soft_hca_core::engine::LINK;
 
 /// How often the thread looks whether processes still poll.
@@ -26,20 +26,20 @@ const PENALTY_NS: (u64, u64) = (4_000_000, 128_000_000);
 /// A process that has polled for so long without letting packets wait has no more to wait.
 const WELL_NS: u64 = 100_000_000;
 
-/// What is known of the shares that processes run.
+/// The leases that processes run.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Those that are run by their processes.
-    away: Vec<Away>,
+    away: Vec<ProcessRun>,
     /// When to look at these.
     look_at: u64,
-    /// By share: how long its process had to wait last.
+    /// By lease: how long its process had to wait last.
     penalties: Vec<u64>,
 }
 
 #[derive(Debug)]
-struct Away {
-    share: usize,
+struct ProcessRun {
+    lease: usize,
     /// The polls of its process at the last look.
     polls: u32,
     since: u64,
@@ -47,9 +47,9 @@ struct Away {
     in_hand_since: Option<u64>,
 }
 
-impl Away {
-    /// Whether the process runs the share no more, and has no packets in hand that it has time to handle.
-    fn is_back(&mut self, entry: &Share, now: u64) -> bool {
+impl ProcessRun {
+    /// Whether the process runs the lease no more, and has no packets in hand that it has time to handle.
+    fn is_back(&mut self, entry: &PortLease, now: u64) -> bool {
         if entry.is_run_by_process() {
             self.in_hand_since = None;
             return false;
@@ -66,23 +66,23 @@ impl Away {
 }
 
 impl Watch {
-    /// Whether a share is run by its process, which has taken it just now or before.
-    pub(super) fn is_away(&mut self, arena: &Arena, share: usize, now: u64) -> bool {
-        let Some(entry) = arena.shares.get(share) else { return false };
+    /// Whether a lease is run by its process, which has taken it just now or before.
+    pub(super) fn is_away(&mut self, arena: &Arena, lease: usize, now: u64) -> bool {
+        let Some(entry) = arena.leases.get(lease) else { return false };
         if !entry.is_run_by_process() {
-            return self.away.iter().any(|away| away.share == share) && entry.is_busy(LINK);
+            return self.away.iter().any(|away| away.lease == lease) && entry.is_busy(LINK);
         }
-        if self.away.iter().all(|away| away.share != share) {
+        if self.away.iter().all(|away| away.lease != lease) {
             let polls = entry.polls.load(Relaxed);
-            self.away.push(Away { share, polls, since: now, in_hand_since: None });
+            self.away.push(ProcessRun { lease, polls, since: now, in_hand_since: None });
             self.look_at = now + LOOK_NS;
         }
         true
     }
 
-    /// The shares that processes run.
-    pub(super) fn shares(&self) -> impl Iterator<Item = usize> + '_ {
-        self.away.iter().map(|away| away.share)
+    /// The leases that processes run.
+    pub(super) fn leases(&self) -> impl Iterator<Item = usize> + '_ {
+        self.away.iter().map(|away| away.lease)
     }
 
     /// When [`Watch::returned`] is to be asked at the latest.
@@ -90,7 +90,7 @@ impl Watch {
         (!self.away.is_empty()).then_some(self.look_at)
     }
 
-    /// The shares that the thread runs again from now on.
+    /// The leases that the thread runs again from now on.
     pub(super) fn returned(&mut self, arena: &Arena, now: u64) -> Vec<usize> {
         if self.away.is_empty() {
             return Vec::new();
@@ -101,7 +101,7 @@ impl Watch {
         }
         let mut returned = Vec::new();
         self.away.retain_mut(|away| {
-            let entry = &arena.shares[away.share];
+            let entry = &arena.leases[away.lease];
             let polls = entry.polls.load(Relaxed);
             let is_idle = is_time && polls == away.polls;
             if is_time {
@@ -113,9 +113,9 @@ impl Watch {
             }
             let is_back = away.is_back(entry, now);
             if is_back {
-                returned.push(away.share);
+                returned.push(away.lease);
                 if now - away.since >= WELL_NS {
-                    self.penalties.iter_mut().skip(away.share).take(1).for_each(|wait| *wait = 0);
+                    self.penalties.iter_mut().skip(away.lease).take(1).for_each(|wait| *wait = 0);
                 }
             }
             !is_back
@@ -123,14 +123,14 @@ impl Watch {
         returned
     }
 
-    /// Packets have waited for the process that had the share.
-    pub(super) fn has_let_wait(&mut self, arena: &Arena, share: usize, now: u64) {
-        if self.penalties.len() <= share {
-            self.penalties.resize(share + 1, 0);
+    /// Packets have waited for the process that had the lease.
+    pub(super) fn has_let_wait(&mut self, arena: &Arena, lease: usize, now: u64) {
+        if self.penalties.len() <= lease {
+            self.penalties.resize(lease + 1, 0);
         }
-        let penalty = &mut self.penalties[share];
+        let penalty = &mut self.penalties[lease];
         *penalty = (2 * *penalty).clamp(PENALTY_NS.0, PENALTY_NS.1);
-        arena.shares[share].not_before_ns.store(now + *penalty, Release);
+        arena.leases[lease].not_before_ns.store(now + *penalty, Release);
     }
 }
 
@@ -140,26 +140,26 @@ mod tests {
 
     use super::*;
 
-    const SHARE: usize = 3;
+    const LEASE: usize = 3;
 
-    /// A share that its process has taken at the time 0.
+    /// A lease that its process has taken at the time 0.
     fn taken() -> (Mapping, Watch) {
         let arena = Mapping::create().unwrap();
         let mut watch = Watch::default();
-        assert!(!watch.is_away(&arena, SHARE, 0));
+        assert!(!watch.is_away(&arena, LEASE, 0));
         assert_eq!(watch.deadline(), None);
         take(&arena, &mut watch, 0);
         (arena, watch)
     }
 
     fn take(arena: &Mapping, watch: &mut Watch, now: u64) {
-        arena.shares[SHARE].runner.store(runner::PROCESS, Release);
-        assert!(watch.is_away(arena, SHARE, now));
+        arena.leases[LEASE].runner.store(runner::PROCESS, Release);
+        assert!(watch.is_away(arena, LEASE, now));
         assert_eq!(watch.deadline(), Some(now + LOOK_NS));
     }
 
     fn polls(arena: &Mapping) {
-        arena.shares[SHARE].polls.fetch_add(1, Relaxed);
+        arena.leases[LEASE].polls.fetch_add(1, Relaxed);
     }
 
     #[test]
@@ -170,37 +170,37 @@ mod tests {
             assert!(watch.returned(&arena, look * LOOK_NS).is_empty());
         }
         assert!(watch.returned(&arena, 5 * LOOK_NS - 1).is_empty());
-        assert_eq!(watch.returned(&arena, 5 * LOOK_NS), [SHARE]);
-        assert!(!arena.shares[SHARE].is_run_by_process());
+        assert_eq!(watch.returned(&arena, 5 * LOOK_NS), [LEASE]);
+        assert!(!arena.leases[LEASE].is_run_by_process());
         assert_eq!((watch.deadline(), watch.returned(&arena, 6 * LOOK_NS)), (None, vec![]));
     }
 
     #[test]
     fn who_gives_it_back_is_believed_at_once() {
         let (arena, mut watch) = taken();
-        arena.shares[SHARE].runner.store(runner::DAEMON, Release);
-        assert_eq!(watch.returned(&arena, 1), [SHARE]);
+        arena.leases[LEASE].runner.store(runner::DAEMON, Release);
+        assert_eq!(watch.returned(&arena, 1), [LEASE]);
     }
 
     #[test]
     fn packets_in_hand_are_handled_first() {
         const ME: usize = 5;
         let (arena, mut watch) = taken();
-        let entry = &arena.shares[SHARE];
+        let entry = &arena.leases[LEASE];
         assert!(entry.take_in_hand(ME));
         assert!(watch.returned(&arena, LOOK_NS).is_empty(), "the process was put aside");
-        assert!(!entry.is_run_by_process() && watch.is_away(&arena, SHARE, LOOK_NS));
+        assert!(!entry.is_run_by_process() && watch.is_away(&arena, LEASE, LOOK_NS));
         assert!(!entry.take_in_hand(LINK));
         entry.put_down(ME);
-        assert!(!watch.is_away(&arena, SHARE, LOOK_NS + 1));
-        assert_eq!(watch.returned(&arena, LOOK_NS + 1), [SHARE]);
+        assert!(!watch.is_away(&arena, LEASE, LOOK_NS + 1));
+        assert_eq!(watch.returned(&arena, LOOK_NS + 1), [LEASE]);
         // One that is stopped is not waited for any longer, and disturbs nobody when it goes on.
         take(&arena, &mut watch, 2 * LOOK_NS);
         assert!(entry.take_in_hand(ME));
         let stopped = 3 * LOOK_NS;
         assert!(watch.returned(&arena, stopped).is_empty());
         assert!(watch.returned(&arena, stopped + IN_HAND_NS - 1).is_empty());
-        assert_eq!(watch.returned(&arena, stopped + IN_HAND_NS), [SHARE]);
+        assert_eq!(watch.returned(&arena, stopped + IN_HAND_NS), [LEASE]);
         assert!(entry.take_in_hand(LINK));
         entry.put_down(ME);
         assert!(!entry.take_in_hand(ME));
@@ -210,16 +210,16 @@ mod tests {
     fn a_queue_pair_in_hand_is_given_back_first() {
         const ME: usize = 5;
         let (arena, mut watch) = taken();
-        let lock = &arena.shares[SHARE].lock;
+        let lock = &arena.leases[LEASE].lock;
         let in_hand = lock.try_lock(ME);
         assert!(watch.returned(&arena, LOOK_NS).is_empty());
         drop(in_hand);
-        assert_eq!(watch.returned(&arena, LOOK_NS), [SHARE]);
+        assert_eq!(watch.returned(&arena, LOOK_NS), [LEASE]);
         // One that is stopped keeps it.
         take(&arena, &mut watch, 2 * LOOK_NS);
         let _in_hand = lock.try_lock(ME);
         assert!(watch.returned(&arena, 3 * LOOK_NS).is_empty());
-        assert_eq!(watch.returned(&arena, 3 * LOOK_NS + IN_HAND_NS), [SHARE]);
+        assert_eq!(watch.returned(&arena, 3 * LOOK_NS + IN_HAND_NS), [LEASE]);
         assert_eq!(lock.owner(), Some(ME));
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn time_in_hand_begins_anew_with_each_return() {
         const ME: usize = 5;
         let (arena, mut watch) = taken();
-        let entry = &arena.shares[SHARE];
+        let entry = &arena.leases[LEASE];
         assert!(entry.take_in_hand(ME));
         assert!(watch.returned(&arena, LOOK_NS).is_empty());
         entry.runner.store(runner::PROCESS, Release);
@@ -235,7 +235,7 @@ mod tests {
         assert!(watch.returned(&arena, 2 * LOOK_NS).is_empty());
         let later = IN_HAND_NS + 2 * LOOK_NS;
         assert!(watch.returned(&arena, later).is_empty() && !entry.is_run_by_process());
-        assert_eq!(watch.returned(&arena, later + IN_HAND_NS), [SHARE]);
+        assert_eq!(watch.returned(&arena, later + IN_HAND_NS), [LEASE]);
     }
 
     #[test]
@@ -244,9 +244,9 @@ mod tests {
         let mut now = 0;
         let waits = |watch: &mut Watch, now: &mut u64| {
             *now += LOOK_NS;
-            assert_eq!(watch.returned(&arena, *now), [SHARE]);
-            watch.has_let_wait(&arena, SHARE, *now);
-            let wait = arena.shares[SHARE].not_before_ns.load(Acquire) - *now;
+            assert_eq!(watch.returned(&arena, *now), [LEASE]);
+            watch.has_let_wait(&arena, LEASE, *now);
+            let wait = arena.leases[LEASE].not_before_ns.load(Acquire) - *now;
             *now += wait;
             take(&arena, watch, *now);
             wait

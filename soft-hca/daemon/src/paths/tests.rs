@@ -79,7 +79,7 @@ impl Connection {
 
     fn ask(&mut self, index: usize, state: State) -> Result<()> {
         let has_path = self.known(index).alternate.is_some();
-        self.fabric.migration(index, Event::Asked { number: state as u8, has_path })
+        self.fabric.migration(index, Event::Requested { number: state as u8, has_path })
     }
 
     fn port(&mut self, device: usize, number: u8, is_up: bool) {
@@ -231,7 +231,7 @@ fn a_lost_path_is_left() {
     assert_eq!((pair.reach(), pair.raised().len()), ([true; 2], 2));
 }
 
-/// What happens to the two.
+/// An event of the two.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Port { device: usize, number: u8, is_up: bool },
@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// What a queue pair has counted stays with the port that it had then.
+/// A queue pair's counts stay with the port that it had then.
 #[test]
 fn each_port_keeps_what_was_counted_there() {
     let mut pair = Connection::new();
@@ -314,7 +314,7 @@ fn each_port_keeps_what_was_counted_there() {
     assert_eq!(sent(&pair), [5, 7, 0]);
     pair.fabric.release_qp(pair.a).unwrap();
     assert_eq!(sent(&pair), [5, 7, 0]);
-    // Who gets the entry begins anew.
+    // The next one in the entry begins anew.
     let path = path(1, 1);
     let next = QpObject { qp_type: qp_type::RC, device: 1, path, ..QpObject::default() };
     pair.a = pair.fabric.take_qp(next, 1).unwrap();

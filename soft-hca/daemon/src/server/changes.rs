@@ -53,7 +53,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What was to change by now does.
+    /// Runs the changes that are due.
     pub(super) fn run_changes(&mut self, now: u64) {
         for what in self.changes.due(now) {
             if let Err(error) = self.change_now(what) {
@@ -118,7 +118,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What a device that is removed had for a file goes, and then the program is told.
+    /// Removes what a device that is removed had for a file, and then tells the program.
     pub(super) fn remove_from(&mut self, token: u32, quiesce: Option<Quiesce>) -> Option<Deferred> {
         let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) else { return None };
         let mut used = match quiesce {

@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Requests of clients.
 
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
@@ -14,20 +14,20 @@ use soft_hca_core::trace::{MAX_LIMIT, MIN_LIMIT};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::{Command, command as ucma_command};
 use soft_hca_core::uapi::uverbs::command as uverbs_command;
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 use zerocopy::IntoBytes;
 
 use super::daemon::{Change, Daemon};
 use crate::deferred::Answered;
 use crate::event_fd::EventFd;
 use crate::files::{self, File};
-use crate::link::LentSocket;
+use crate::link::LeasedSocket;
 use crate::poller::Ready;
 use crate::reserve::refusal;
 use crate::uverbs::UverbsFile;
 use crate::{listing, ucma, why};
 
-/// What has become of a request.
+/// The outcome of a request.
 pub(super) enum Handled {
     /// It has no answer.
     Silently,
@@ -86,7 +86,7 @@ impl Daemon {
             }
             Request::Fault(fault) => {
                 if let Some(File::Bystander { pid, .. }) = self.files.get(token) {
-                    let Happened { call, specs, outcome } = fault;
+                    let FaultReport { call, specs, outcome } = fault;
                     let outcome = if outcome.is_empty() { "0".into() } else { outcome };
                     tracing::info!(pid, "{call}: {outcome}, a fault that was asked for: {specs}");
                     self.device_faults(&specs)?;
@@ -113,7 +113,7 @@ impl Daemon {
                 self.adopt_counters();
                 Ok(Handled::Answered(Answered::default()))
             }
-            Request::Share => self.share(token).map(Handled::Answered),
+            Request::PortLease => self.lease(token).map(Handled::Answered),
             Request::Sockets => self.sockets(token).map(Handled::Answered),
             Request::List => text(&listing::text(&self.fabric, &self.files, &self.cm)),
             Request::Why { is_asked } => {
@@ -122,26 +122,26 @@ impl Daemon {
         }
     }
 
-    /// Lends a program a share of the port to other hosts.
-    fn share(&mut self, token: u32) -> Result<Answered> {
+    /// Lends a program a lease of the port to other hosts.
+    fn lease(&mut self, token: u32) -> Result<Answered> {
         let Some(File::Uverbs { file, .. }) = self.files.get(token) else {
-            return Err(Errno::ENOENT.because(Refusal::ShareOfStranger));
+            return Err(Errno::ENOENT.because(Refusal::PortLeaseOfStranger));
         };
-        let share = self.fabric.lend_share(file.proc);
-        let share = share.ok_or(Errno::ENOENT.because(Refusal::NoShareLeft))?;
-        Ok(Ok(Created::Share(share as u32).into()).into())
+        let lease = self.fabric.lend_port(file.proc);
+        let lease = lease.ok_or(Errno::ENOENT.because(Refusal::NoPortLeaseLeft))?;
+        Ok(Ok(Created::PortLease(lease as u32).into()).into())
     }
 
-    /// Lends it the sockets of its share.
+    /// Lends it the sockets of its lease.
     fn sockets(&mut self, token: u32) -> Result<Answered> {
         let proc = match self.files.get(token) {
             Some(File::Uverbs { file, .. }) => Some(file.proc),
             _ => None,
         };
-        let share = proc.and_then(|proc| self.fabric.share_of(proc));
-        let sockets = share.and_then(|share| self.fabric.roce.share(share));
-        let sockets = sockets.ok_or(Errno::ENOENT.because(Refusal::NoShare))?;
-        let parts = sockets.into_iter().map(|LentSocket { gid, fd }| (gid, fd));
+        let lease = proc.and_then(|proc| self.fabric.lease_of(proc));
+        let sockets = lease.and_then(|lease| self.fabric.roce.lease(lease));
+        let sockets = sockets.ok_or(Errno::ENOENT.because(Refusal::NoPortLease))?;
+        let parts = sockets.into_iter().map(|LeasedSocket { gid, fd }| (gid, fd));
         let (gids, fds): (Vec<[u8; 16]>, Vec<OwnedFd>) = parts.unzip();
         Ok(Answered { fds, ..Ok(gids.as_flattened().to_vec().into()).into() })
     }
@@ -161,7 +161,7 @@ impl Daemon {
         Ok(self.recordings)
     }
 
-    /// What a program asks for and does not get. That there is no event yet is nothing to tell.
+    /// Logs a request of a program that is refused, but for one for an event that has not come yet.
     pub(super) fn log_refusal(&self, token: u32, message: &[u8], error: Errno) {
         let Ok(Request::Command { bytes, .. }) = Request::decode(message) else { return };
         let number = uapi::command_number(&bytes).unwrap_or_default();
@@ -203,7 +203,7 @@ impl Daemon {
             FileKind::Cm { found, seed } => (found, seed),
             _ => (DeviceSet::ALL, None),
         };
-        // What may fail comes first: a process that counts as opened is closed by its file only.
+        // Steps that may fail come first: a process that counts as opened is closed by its file only.
         let event_fd = EventFd::new().map_err(refusal)?;
         let arena = self.fabric.arena.file().try_clone_to_owned().map_err(refusal)?;
         let events = event_fd.try_clone().map_err(refusal)?;

@@ -38,7 +38,7 @@ fn changed(tree: &Path, device: &Device, is_there: bool) -> io::Result<()> {
     };
     let mut ways = CLASSES.into_iter().zip(names).map(way);
     if is_there {
-        // What is found first comes last.
+        // The reverse order of the search.
         ways.rev().try_for_each(|way| way.back())?;
         fs::remove_dir(&aside)
     } else {

@@ -96,5 +96,5 @@ impl Cm {
 fn waiting((number, file): (FileId, &File)) -> Option<(u32, Blocked)> {
     let since = file.asked_ns.filter(|_| file.unfetched().next().is_none())?;
     let doing = Doing::Waits { on: Channel::Connection, fd: number };
-    Some((file.owner as u32, Blocked { doing, since, source: None }))
+    Some((file.owner as u32, Blocked::now(doing, since)))
 }

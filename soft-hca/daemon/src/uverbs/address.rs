@@ -48,7 +48,7 @@ pub(super) fn create_ah(
     let route = route_of(cx.fabric, &device, port.number, &object.dest)?;
     let sgid = source_gid(&port.gids, grh.sgid_index)?;
     let mtu = port.active_mtu();
-    // What a receive's header has; on InfiniBand there need not be one.
+    // From a receive's header; on InfiniBand there need not be one.
     let dgid = match request.attr.is_global {
         0 => cx.fabric.gid_of_lid(request.attr.dlid),
         _ => grh.dgid,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::arena::RingPlace;
+use soft_hca_core::arena::RingLocation;
 use soft_hca_core::engine;
 use soft_hca_core::errno::{Errno, Label, Refusal, Result, ensure};
 use soft_hca_core::rpc::{ChannelId, Created};
@@ -114,7 +114,11 @@ fn new_cq(
 }
 
 /// A completion queue's two rings: of completions, and of payloads that wait for a poll.
-fn rings_of_cq(fabric: &mut Fabric, entries: u32, slot: u32) -> Result<(RingPlace, RingPlace)> {
+fn rings_of_cq(
+    fabric: &mut Fabric,
+    entries: u32,
+    slot: u32,
+) -> Result<(RingLocation, RingLocation)> {
     let completions = fabric.new_ring(entries, slot)?;
     let eager = fabric.new_untouched_ring(engine::EAGER_SLOTS - 1, engine::EAGER_SLOT_BYTES);
     let eager = eager.inspect_err(|_| fabric.release_ring(&completions))?;

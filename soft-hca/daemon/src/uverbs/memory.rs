@@ -19,7 +19,7 @@ const SUPPORTED: u32 = access::LOCAL_WRITE
     | access::ZERO_BASED
     | access::ON_DEMAND
     | access::HUGETLB;
-/// What is known, and what no memory here can do.
+/// A known access right that no memory here has.
 const LACKING: u32 = access::FLUSH_PERSISTENT;
 
 pub(super) fn alloc_pd(

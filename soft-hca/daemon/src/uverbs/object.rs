@@ -6,7 +6,7 @@ use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values};
 use crate::fabric::Fabric;
 use crate::free::Free;
 
-/// What a handle stands for: the entry's index in the arena, or a number of the fabric.
+/// The object of a handle: the entry's index in the arena, or a number of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Pd { pd: u32 },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_core::arena::RingPlace;
+use soft_hca_core::arena::RingLocation;
 use soft_hca_core::errno::{Errno, Label, Refusal, Result, Values, ensure};
 use soft_hca_core::rpc::Created;
 use soft_hca_core::uapi::rxe::abi::{self, MmInfo};
@@ -44,7 +44,7 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
     }
     let has_own = request.is_srq == 0;
     ensure(has_own || limits.has_srq, NO_SRQ)?;
-    for (asked, limit, what) in [
+    for (requested, limit, what) in [
         (request.max_send_wr, limits.max_send_wr, DeviceLimit::SendWr),
         (request.max_send_sge, limits.max_send_sge, DeviceLimit::SendSge),
         (request.max_inline_data, limits.max_inline_data, DeviceLimit::InlineData),
@@ -52,7 +52,7 @@ fn check(request: &ExCreateQp, limits: &Limits) -> Result<()> {
         (if has_own { request.max_recv_sge } else { 0 }, limits.max_recv_sge, DeviceLimit::RecvSge),
     ] {
         let refusal = Errno::EINVAL.because(Refusal::DeviceLimit(what));
-        ensure(asked <= limit, refusal.beyond(asked.into(), limit.into()))?;
+        ensure(requested <= limit, refusal.beyond(requested.into(), limit.into()))?;
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ fn new_qp(
     let (sq, rq) = match rings.and_then(|()| new_rings(cx, provider, request, room)) {
         Ok(rings) => rings,
         Err(error) => {
-            cx.fabric.release_ring_of(RingOf::Kept(index));
+            cx.fabric.release_ring_of(RingOf::Snapshot(index));
             cx.fabric.qps.release(index);
             return Err(error);
         }
@@ -167,7 +167,7 @@ fn new_rings(
     provider: &Provider,
     request: &ExCreateQp,
     send_room: u32,
-) -> Result<(RingPlace, Option<RingPlace>)> {
+) -> Result<(RingLocation, Option<RingLocation>)> {
     let sq = cx.fabric.new_ring(request.max_send_wr, provider.send_slot(send_room))?;
     if request.is_srq != 0 {
         return Ok((sq, None));
@@ -268,7 +268,7 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     ] {
         ensure(is_right || !is_given(attribute), Errno::EINVAL.because(reason))?;
     }
-    for (attribute, asked, limit, reason) in [
+    for (attribute, requested, limit, reason) in [
         (Mask::PATH_MTU, request.path_mtu, max_mtu, Refusal::PathMtu),
         (Mask::TIMEOUT, request.timeout, 31, Refusal::Timeout),
         (Mask::ALT_PATH, request.alt_timeout, 31, Refusal::AlternateTimeout),
@@ -281,8 +281,8 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
             Refusal::DeviceLimit(DeviceLimit::InitRdAtomic),
         ),
     ] {
-        let refusal = Errno::EINVAL.because(reason).beyond(asked.into(), limit.into());
-        ensure(asked <= limit || !is_given(attribute), refusal)?;
+        let refusal = Errno::EINVAL.because(reason).beyond(requested.into(), limit.into());
+        ensure(requested <= limit || !is_given(attribute), refusal)?;
     }
     if is_given(Mask::PKEY_INDEX) {
         let number = if is_given(Mask::PORT) { request.port_num } else { object.path.port_num };
@@ -297,8 +297,8 @@ fn check_values(cx: &Context<'_>, index: usize, request: &ModifyQp, given: Mask)
     }
     if is_given(Mask::PATH_MIG_STATE) {
         let has_path = is_given(Mask::ALT_PATH) || object.alternate.is_some();
-        let asked = Event::Asked { number: request.path_mig_state, has_path };
-        object.migration.after(asked)?;
+        let requested = Event::Requested { number: request.path_mig_state, has_path };
+        object.migration.after(requested)?;
     }
     Ok(())
 }
@@ -365,8 +365,8 @@ fn set_attributes(
     }
     if is_given(Mask::PATH_MIG_STATE) {
         let has_path = cx.fabric.qps.get(index).is_some_and(|object| object.alternate.is_some());
-        let asked = Event::Asked { number: request.path_mig_state, has_path };
-        cx.fabric.migration(index, asked)?;
+        let requested = Event::Requested { number: request.path_mig_state, has_path };
+        cx.fabric.migration(index, requested)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::uverbs::{Context, Object, Outcome};
 
 const LIMIT: Errno = Errno::EINVAL.because(Refusal::SrqLimit);
 
-/// What a device without shared receive queues says of them.
+/// The refusal of a device without shared receive queues.
 pub(super) const NO_SRQ: Errno =
     Errno::EOPNOTSUPP.because(Refusal::DeviceLimit(DeviceLimit::SharedReceiveQueues));
 

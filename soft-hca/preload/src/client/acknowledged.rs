@@ -28,7 +28,7 @@ struct Events {
     acknowledged: u32,
 }
 
-/// What an event is of.
+/// The source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     /// An id, by the library's name for it.
@@ -62,9 +62,9 @@ impl Element {
     }
 }
 
-/// What is known of the objects of this process.
+/// The objects of this process, and their events.
 #[derive(Default)]
-struct Known {
+struct Objects {
     /// The library's name for each id, its address, by number.
     names: HashMap<u32, u64>,
     /// Events of ids, by the library's name.
@@ -76,13 +76,13 @@ struct Known {
     queues: HashMap<u32, Arc<CqInfo>>,
     /// Queue pairs and shared receive queues that an event was taken of.
     elements: HashMap<Key, Element>,
-    /// What the last event that a thread has taken is of: the thread may be at it still.
+    /// The source of the last event that a thread has taken: the thread may be at it still.
     last: HashMap<u32, Of>,
 }
 
-static KNOWN: OfProcess<Known> = OfProcess::new();
+static KNOWN: OfProcess<Objects> = OfProcess::new();
 
-fn with<T>(what: impl FnOnce(&mut Known) -> T) -> T {
+fn with<T>(what: impl FnOnce(&mut Objects) -> T) -> T {
     what(&mut KNOWN.lock())
 }
 
@@ -191,30 +191,30 @@ pub(super) fn command_done(written: &[u8], answer: &[u8]) -> u32 {
     let answered = answer.first_chunk().copied().map_or(0, u32::from_le_bytes);
     match number {
         command::CREATE_ID => {
-            if let Ok(asked) = ucma::CreateId::decode(command.payload) {
+            if let Ok(requested) = ucma::CreateId::decode(command.payload) {
                 with(|known| {
-                    known.names.insert(answered, asked.uid);
-                    known.ids.remove(&asked.uid);
-                    known.destroyed.remove(&asked.uid);
+                    known.names.insert(answered, requested.uid);
+                    known.ids.remove(&requested.uid);
+                    known.destroyed.remove(&requested.uid);
                 });
             }
             0
         }
         command::ACCEPT => {
-            // Who has connected answers the response by it, and gives no name then.
-            if let Ok(asked) = ucma::Accept::decode(command.payload) {
-                with(|known| _ = known.names.entry(asked.id).or_insert(asked.uid));
+            // The connecting side answers the response by it, and gives no name then.
+            if let Ok(requested) = ucma::Accept::decode(command.payload) {
+                with(|known| _ = known.names.entry(requested.id).or_insert(requested.uid));
             }
             0
         }
         _ => {
-            let Ok(asked) = ucma::Target::decode(command.payload) else { return 0 };
-            with(|known| known.destroys(asked.id, answered))
+            let Ok(requested) = ucma::Target::decode(command.payload) else { return 0 };
+            with(|known| known.destroys(requested.id, answered))
         }
     }
 }
 
-impl Known {
+impl Objects {
     /// An id is destroyed of which so many events were taken: how many the program has not acknowledged.
     fn destroys(&mut self, number: u32, taken: u32) -> u32 {
         // Of an id without a name nothing was seen.
@@ -229,7 +229,7 @@ impl Known {
     }
 }
 
-/// What the program, which ends, has taken events of and not acknowledged them. The last event of another
+/// Objects of a program that ends, with the events that it has taken and not acknowledged. The last event of another
 /// thread does not count: that may be about to do it.
 pub(super) fn left() -> Vec<Unacknowledged> {
     let own = trace::thread();

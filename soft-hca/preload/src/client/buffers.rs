@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::trace::Recorder;
-use soft_hca_core::trace::event::{Changed, Element, SendPosted};
+use soft_hca_core::trace::event::{Changed, SendPosted, TracedSge};
 use soft_hca_core::uapi::verbs::{opcode, send_flag};
 
 use crate::client::layout::Wc;
@@ -25,10 +25,10 @@ use crate::client::memory;
 use crate::client::of_process::OfProcess;
 use crate::client::outstanding::{Outstanding, Request};
 
-/// As many bytes of each element are looked at.
+/// As many bytes of each SGE are looked at.
 const LOOKED_AT: usize = 64 << 10;
 
-/// An element of a send, as it was posted.
+/// An SGE of a send, as it was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Buffer {
     address: u64,
@@ -60,7 +60,7 @@ fn digest(address: u64, length: u32) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// Whether a request of this kind reads its elements.
+/// Whether a request of this kind reads its SGEs.
 fn reads(kind: u32) -> bool {
     matches!(
         kind,
@@ -72,8 +72,8 @@ fn reads(kind: u32) -> bool {
     )
 }
 
-/// A send was posted, with these elements, and not executed yet.
-pub(super) fn posted(arena: &Mapping, recorder: &Recorder, send: &SendPosted, list: &[Element]) {
+/// A send was posted, with these SGEs, and not executed yet.
+pub(super) fn posted(arena: &Mapping, recorder: &Recorder, send: &SendPosted, list: &[TracedSge]) {
     if !recorder.compares_buffers() {
         return;
     }
@@ -81,7 +81,7 @@ pub(super) fn posted(arena: &Mapping, recorder: &Recorder, send: &SendPosted, li
     let signals_all = arena.qp(qpn).is_some_and(|qp| qp.sq_sig_all.load(Acquire) != 0);
     let is_signaled = signals_all || flags & send_flag::SIGNALED != 0;
     let list = if reads(opcode) { list } else { &[] };
-    let buffers = list.iter().filter_map(|&Element { address, length, .. }| {
+    let buffers = list.iter().filter_map(|&TracedSge { address, length, .. }| {
         Some(Buffer { address, length, digest: digest(address, length)? })
     });
     let send = Send { wr_id, is_signaled, what: buffers.collect() };
@@ -108,7 +108,7 @@ pub(super) fn forget(qpn: u32) {
 }
 
 impl Sends {
-    /// What is of another recording is not of this one.
+    /// Forgets what belongs to another recording.
     fn begin(&mut self, recording: u32) {
         if self.recording != recording {
             *self = Self { recording, ..Self::default() };
@@ -125,7 +125,7 @@ impl Sends {
         let qpn = completion.qp_num;
         let Some(queue) = self.queue_pairs.get_mut(&qpn) else { return Vec::new() };
         let ended: Vec<Send> = if completion.status != 0 {
-            // What it has posted is flushed.
+            // Its requests are flushed.
             queue.clear();
             Vec::new()
         } else if completion.is_receive() {

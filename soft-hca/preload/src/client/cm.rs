@@ -17,7 +17,7 @@ use crate::client::files::table::{self, Entry};
 use crate::client::files::tokens;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, memory, process, sanitizer, share, strict};
+use crate::client::{acknowledged, daemon, memory, port_lease, process, sanitizer, strict};
 
 /// The devices that this program finds.
 fn found() -> DeviceSet {
@@ -61,7 +61,7 @@ impl CmFile {
     /// `write(2)`: one command.
     pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
         let call = recorded::begin(self.process);
-        share::finish();
+        port_lease::finish();
         sanitizer::tells(self.process);
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);

@@ -2,7 +2,7 @@
 //! lock. Locked instructions, and memory that the payload has driven out of the caches, are most of
 //! what a doorbell costs beside the copying itself.
 //!
-//! What is not found here goes the long way, through the tables of descriptors and of queue pairs.
+//! Doorbells that are not found here go the long way, through the tables of descriptors and of queue pairs.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ fn entry(handle: u32) -> &'static AtomicU64 {
     &KNOWN[handle as usize % ENTRIES]
 }
 
-/// What a word says of its queue pair, its number apart; `None` if that is too much for a word.
+/// The name of a queue pair in a word, beside its number; `None` if it is too large for that.
 fn name(fd: RawFd, handle: u32) -> Option<u64> {
     let fd = u16::try_from(fd).ok()?;
     (handle >> HANDLE_BITS == 0).then(|| u64::from(fd) << HANDLE_BITS | u64::from(handle))

@@ -1,4 +1,4 @@
-//! What the data path asks of a program's process.
+//! The data path's environment in a program's process.
 #![allow(unsafe_code, reason = "the system call itself, which no program's write replaces")]
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use soft_hca_core::engine::{Async, Env};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{ChannelId, Connection, Request};
 use soft_hca_core::system;
-use soft_hca_core::trace::event::{Element, SendPosted};
+use soft_hca_core::trace::event::{SendPosted, TracedSge};
 use soft_hca_core::trace::{Event, Recorder};
 use soft_hca_core::uapi::verbs::Qpn;
 
@@ -177,7 +177,7 @@ impl Env for ClientEnv {
         })
     }
 
-    fn send_posted(&self, posted: &SendPosted, list: &[Element]) {
+    fn send_posted(&self, posted: &SendPosted, list: &[TracedSge]) {
         buffers::posted(&self.arena, &self.recorder, posted, list);
     }
 

@@ -60,7 +60,7 @@ pub(super) fn parent() {
 
 /// Runs in the child after a fork.
 pub(super) fn child() {
-    // What is left is the end that is closed with the process.
+    // The end that is left is closed with the process.
     if let Some((_, end)) = PIPE.try_with(Cell::take).ok().flatten() {
         std::mem::forget(end);
     }
@@ -129,7 +129,7 @@ fn in_child(process: &Process, function: &'static CStr) {
     static TOLD: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
     let name = function.as_ptr() as usize;
     let claim = |told: &AtomicUsize| told.compare_exchange(0, name, AcqRel, Acquire);
-    // What stands where the next is to be: nothing, this one, or another one.
+    // The place of the next one holds nothing, this one, or another one.
     match TOLD.iter().map(claim).find(|before| !matches!(before, Err(other) if *other != name)) {
         Some(Ok(_)) => {}
         _ => return,

@@ -2,7 +2,7 @@
 //! several, would take a lock that a child could find taken.
 #![allow(unsafe_code, reason = "handlers for fork")]
 
-use crate::client::{forked, memory_owner, of_process, share};
+use crate::client::{forked, memory_owner, of_process, port_lease};
 
 extern "C" fn prepare() {
     forked::prepare();
@@ -15,7 +15,7 @@ extern "C" fn parent() {
 extern "C" fn child() {
     of_process::is_forked();
     memory_owner::claim();
-    share::close_in_child();
+    port_lease::close_in_child();
     forked::child();
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use soft_hca_core::system::page_bytes;
 
-/// What only the process that has made it carries. Never freed.
+/// Marks the process that has made it, and no other. Never freed.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pid: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// That of this process.
+    /// The identity of this process.
     pub(crate) fn new() -> Self {
         Self { pid: process::id(), word: wiped_word() }
     }

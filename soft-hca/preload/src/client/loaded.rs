@@ -1,4 +1,4 @@
-//! What this process has loaded, and a libibverbs among it that the program has brought along.
+//! Libraries that this process has loaded, with a libibverbs among them that the program has brought along.
 //!
 //! Packages for Python bring copies of their libraries under names of their own (`libibverbs-1a2b3c4d.so.1.14.48.0`).
 //! Such a copy looks for providers where it was built, so it is told where the system's is. That one needs
@@ -23,19 +23,19 @@ use soft_hca_core::provider;
 
 /// How the names of libibverbs begin.
 pub(super) const VERBS: &str = "libibverbs";
-/// What follows in the name of the system's.
+/// The end of the name of the system's.
 const PLAIN: &[u8] = b".so";
 
 /// Gives `look` the path of each library, until it says that it has found what it looks for.
 fn any_library(mut look: impl FnMut(&CStr) -> bool) -> bool {
-    type Look<'a> = &'a mut dyn FnMut(&CStr) -> bool;
+    type Callback<'a> = &'a mut dyn FnMut(&CStr) -> bool;
     unsafe extern "C" fn next(
         library: *mut libc::dl_phdr_info,
         _size: libc::size_t,
         look: *mut c_void,
     ) -> libc::c_int {
         // SAFETY: the function that is given below, used by nobody else meanwhile.
-        let look = unsafe { &mut *look.cast::<Look<'_>>() };
+        let look = unsafe { &mut *look.cast::<Callback<'_>>() };
         // SAFETY: the loader gives a valid entry.
         let path = unsafe { (*library).dlpi_name };
         if path.is_null() {
@@ -44,12 +44,12 @@ fn any_library(mut look: impl FnMut(&CStr) -> bool) -> bool {
         // SAFETY: names of libraries are C strings.
         look(unsafe { CStr::from_ptr(path) }).into()
     }
-    let mut look: Look<'_> = &mut look;
+    let mut look: Callback<'_> = &mut look;
     // SAFETY: the function gets what it expects, which lives until the end of the call.
     unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut look).cast()) != 0 }
 }
 
-/// What follows `name` in the file name of a path that begins so.
+/// The rest behind `name` in the file name of a path that begins so.
 fn after<'a>(path: &'a CStr, name: &str) -> Option<&'a [u8]> {
     let file = path.to_bytes().rsplit(|&byte| byte == b'/').next()?;
     file.strip_prefix(name.as_bytes())

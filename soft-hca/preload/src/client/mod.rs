@@ -18,7 +18,7 @@
 //! | `polled`, `receives` | completions that are polled, and buffers of receives, traced |
 //! | `forks`, `forked` | children of `fork` |
 //! | `site` | where in its program a thread is |
-//! | `share` | the port to other hosts, as far as this process runs it |
+//! | `port_lease` | the port to other hosts, as far as this process runs it |
 //! | `in_vain` | polls that find nothing |
 //! | `process`, `env` | this process as a member of the fabric, and what the data path asks of it |
 //! | `buffers` | buffers of sends, compared |
@@ -61,11 +61,11 @@ mod of_process;
 mod outcome;
 mod outstanding;
 mod polled;
+mod port_lease;
 mod process;
 mod receives;
 mod recorded;
 mod sanitizer;
-mod share;
 mod site;
 mod stderr;
 mod strict;
@@ -101,15 +101,15 @@ pub fn calling_site() -> Site {
     site::of_command()
 }
 
-/// What to watch beside a descriptor that is waited for: when it hangs up, the daemon is gone, and
+/// A descriptor to watch beside the one that is waited for: when it hangs up, the daemon is gone, and
 /// [`daemon_is_gone`] is to be called.
 pub fn watched() -> Option<RawFd> {
-    share::daemon()
+    port_lease::daemon()
 }
 
 /// The process gives up what belongs to a daemon that is gone.
 pub fn daemon_is_gone() {
-    put_off(share::give_up);
+    put_off(port_lease::give_up);
 }
 
 /// Opens a device file. `EIO` if this program does not run in a fabric.

@@ -33,7 +33,7 @@ const RDMA_CORE: [&str; 2] = [loaded::VERBS, "librdmacm"];
 /// `socket(2)` with [`nldev::NETLINK_RDMA`]; `EPROTONOSUPPORT` if the program runs in no fabric.
 pub fn socket(kind: i32) -> Result<RawFd> {
     loaded::prefer_brought_along();
-    note(Note::Asked);
+    note(Note::Requested);
     devices().ok_or(Errno::EPROTONOSUPPORT)?;
     let fd = open(kind)?.into_raw_fd();
     table::insert(fd, Entry::Netlink);

@@ -84,7 +84,7 @@ impl Polled {
                 empty = Empty { queue: self, first: t, site: self.site_in_vain(process), ..NONE };
             }
             let empty = Empty { count: empty.count + 1, last: t, ..empty };
-            // Who polls for ever is seen to do so.
+            // Endless polling is traced, too.
             if t.saturating_sub(empty.first) < PERIOD_NS {
                 place.set(empty);
             } else {
@@ -165,7 +165,7 @@ impl Empty {
     fn trace(self, process: &Process, found: u32, t: u64, changed: &[Changed]) {
         let Self { queue, count: empty, first, last, site } = self;
         let Polled { cq, is_extended, .. } = queue;
-        // What was counted for another recording is too late.
+        // Counts for another recording are too late.
         if queue != Polled::new(process, cq, is_extended) {
             return;
         }

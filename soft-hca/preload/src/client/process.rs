@@ -21,7 +21,7 @@ use crate::client::identity::Identity;
 use crate::client::of_process::OfProcess;
 use crate::client::stderr::say;
 
-/// What all files of the process share. Never freed: threads may be in the data path until the
+/// The state that all files of the process share. Never freed: threads may be in the data path until the
 /// very end.
 #[derive(Debug)]
 pub(crate) struct Process {

@@ -112,8 +112,8 @@ impl Receives {
 }
 
 /// A receive that is about to be posted, as it is remembered.
-fn remembered(Listed { wr_id, elements }: Listed) -> Receive {
-    let buffers = elements.iter().map(|&Sge { addr: address, length, .. }| {
+fn remembered(Listed { wr_id, sges }: Listed) -> Receive {
+    let buffers = sges.iter().map(|&Sge { addr: address, length, .. }| {
         let frame = site::frame_of(address as usize).map(|frame| (trace::thread(), frame));
         Buffer { address, length, frame }
     });

@@ -1,4 +1,4 @@
-//! What a program asks for, traced while its fabric is recorded.
+//! Calls of a program, traced while its fabric is recorded.
 
 use std::cell::Cell;
 use std::os::fd::RawFd;
@@ -12,7 +12,7 @@ use soft_hca_core::trace::{About, event};
 use soft_hca_core::uapi;
 use soft_hca_core::uapi::ucma::abi::EventResp;
 use soft_hca_core::uapi::uverbs::command;
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::client::files::table::{self, Entry};
@@ -23,7 +23,7 @@ use crate::client::{acknowledged, daemon, forked, polled, site};
 #[derive(Debug)]
 pub(super) struct Pending(About);
 
-/// What there is to trace of a call.
+/// The traced attributes of a call.
 #[derive(Debug)]
 pub(super) struct Called<'a> {
     /// Descriptor of the device file.
@@ -32,7 +32,7 @@ pub(super) struct Called<'a> {
     pub is_cm: bool,
     /// The command.
     pub request: &'a [u8],
-    /// What it gets.
+    /// Its result.
     pub result: Result<&'a [u8], Errno>,
     /// Index in the fabric of the completion queue that it has created.
     pub created: u32,
@@ -141,10 +141,10 @@ impl Posting {
 }
 
 /// A fault that was asked for has happened to a call of this process, as
-/// [`Happened`] has it: a recording and the daemon's log say so.
+/// [`FaultReport`] has it: a recording and the daemon's log say so.
 pub fn fault_happened(text: &[u8]) {
-    let Some(happened) = Happened::decode(text) else { return };
-    let request = Request::Fault(happened);
+    let Some(report) = FaultReport::decode(text) else { return };
+    let request = Request::Fault(report);
     let Some(process) = process::current() else {
         // It has not opened anything yet.
         let _ = daemon::observe().and_then(|to| daemon::ask(&to, &request));
@@ -153,7 +153,7 @@ pub fn fault_happened(text: &[u8]) {
     let recorder = &process.env.recorder;
     recorder.prepare();
     recorder.append(recorder.about(recorder.index()), &event::Fault {}.into(), &[text]);
-    // What happens to a device has happened when the call goes on.
+    // A device has changed before the call goes on.
     process.env.ask(&request);
 }
 
@@ -240,7 +240,7 @@ pub struct Waiting {
     traced: Option<Traced>,
 }
 
-/// What there is to trace when it goes on.
+/// The event that is traced when it goes on.
 #[derive(Debug)]
 struct Traced {
     channel: u32,

@@ -9,12 +9,24 @@ use crate::model::{Effect, Run};
 use crate::place::Place;
 use crate::value::Named;
 
+/// The device of a run.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// The adapter whose limits it has, if it has some.
+    pub(super) adapter: Option<String>,
+    /// It has no atomic operations.
+    pub(super) lacks_atomics: bool,
+    /// Entries of the largest P_Key table of its ports.
+    pub(super) pkeys: u16,
+}
+
 /// An entry, and the state of the run behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'r> {
     pub(super) entry: &'r Entry,
     pub(super) effect: &'r Effect,
     pub(super) run: &'r Run,
+    pub(super) device: &'r Device,
 }
 
 /// A rule as it follows a record.

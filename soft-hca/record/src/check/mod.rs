@@ -1,14 +1,13 @@
-//! What a program got away with: mistakes that a run has survived and another adapter, another machine or
+//! Mistakes of programs that a run has survived and another adapter, another machine or
 //! another order of events does not.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `rule`, `advice` | the names of the rules; why each matters, and what to do |
-//! | `rules` | each rule: what it looks for, and its advice |
-//! | `found` | what the view that a rule has, and its findings |
+//! | `rule` | the names of the rules |
+//! | `rules` | each rule: what it looks for, why it matters, and what to do |
+//! | `found` | the view that a rule has, and its findings |
 //! | [`report`] | findings as text, JSON and SARIF |
 
-mod advice;
 mod found;
 pub mod report;
 mod rule;
@@ -25,7 +24,7 @@ use crate::entry::Entry;
 use crate::model::Run;
 use crate::place::Place;
 use crate::words::without_numbers;
-use found::{Found, Lookout, Scene};
+use found::{Device, Found, Lookout, Scene};
 
 pub use rule::Rule;
 
@@ -76,6 +75,7 @@ type Kind = (Rule, u32, String, String);
 /// Finds what is against the rules, entry after entry.
 #[derive(Debug)]
 pub struct Checker {
+    device: Device,
     run: Run,
     rules: Vec<Box<dyn Lookout>>,
     findings: BTreeMap<Kind, (Finding, BTreeSet<String>)>,
@@ -85,7 +85,7 @@ pub struct Checker {
 
 impl Default for Checker {
     fn default() -> Self {
-        Self::of(1, None)
+        Self::like(None, false, 1)
     }
 }
 
@@ -98,46 +98,16 @@ impl Checker {
     /// The same of a run whose device has the limits of this adapter: what it refuses is found, too; and atomic
     /// operations that are posted, if it has none. Its ports have P_Key tables of so many entries.
     pub fn like(adapter: Option<String>, lacks_atomics: bool, pkeys: u16) -> Self {
-        Self::of(pkeys, adapter.map(|adapter| rules::refused::Refused { adapter, lacks_atomics }))
-    }
-
-    fn of(pkeys: u16, refused: Option<rules::refused::Refused>) -> Self {
-        let entries = pkeys.max(1);
-        let mut all: Vec<Box<dyn Lookout>> = vec![
-            Box::new(rules::leaked::Leaked::default()),
-            Box::new(rules::receive_late::ReceiveLate),
-            Box::new(rules::state::State),
-            Box::new(rules::polled_memory::PolledMemory::default()),
-            Box::new(rules::srq_limit::SrqLimit::default()),
-            Box::new(rules::path_mtu::PathMtu),
-            Box::new(rules::polled_twice::PolledTwice::default()),
-            Box::new(rules::unacked::Unacked::default()),
-            Box::new(rules::arm_order::ArmOrder::default()),
-            Box::new(rules::fork::Fork),
-            Box::new(rules::inline_size::InlineSize),
-            Box::new(rules::sge_count::SgeCount),
-            Box::new(rules::after_error::AfterError),
-            Box::new(rules::overlap::Overlap),
-            Box::new(rules::race::Races::default()),
-            Box::new(rules::unsignaled_run::UnsignaledRun),
-            Box::new(rules::queue_full::QueueFull),
-            Box::new(rules::read_depth::ReadDepth),
-            Box::new(rules::cq_full::CqFull),
-            Box::new(rules::buffer_early::BufferEarly),
-            Box::new(rules::receive_gone::ReceiveGone),
-            Box::new(rules::rkey_stale::RkeyStale),
-            Box::new(rules::pkey_index::PkeyIndex { entries }),
-            Box::new(rules::timers::Timers::default()),
-        ];
-        all.extend(refused.map(|refused| -> Box<dyn Lookout> { Box::new(refused) }));
+        let rules = Rule::ALL.iter().map(|rule| rule.lookout()).collect();
+        let device = Device { adapter, lacks_atomics, pkeys: pkeys.max(1) };
         let (run, findings, unseen) = (Run::default(), BTreeMap::new(), BTreeMap::new());
-        Self { run, rules: all, findings, unseen }
+        Self { device, run, rules, findings, unseen }
     }
 
     /// Another entry.
     pub fn entry(&mut self, entry: &Entry) {
         let effect = self.run.entry(entry);
-        let scene = Scene { entry, effect: &effect, run: &self.run };
+        let scene = Scene { entry, effect: &effect, run: &self.run, device: &self.device };
         let mut found = Vec::new();
         let is_partial = self.run.is_partial;
         let asked = self.rules.iter_mut().filter(|rule| !(is_partial && rule.needs_all()));

@@ -12,7 +12,7 @@ pub(super) struct Advice {
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident = $name:literal,)*) => {
-        /// What a program should not do although it went well here.
+        /// A rule that a program should not break although it went well here.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
             $($(#[$doc])* $rule,)*
@@ -47,7 +47,7 @@ rules! {
     QueueFull = "queue-full",
     /// More completions can come than the completion queue was made for.
     CqFull = "cq-full",
-    /// More elements than were asked for.
+    /// More SGEs than were asked for.
     SgeCount = "sge-count",
     /// More inline data than was asked for.
     InlineSize = "inline-size",

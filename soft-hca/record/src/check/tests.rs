@@ -68,7 +68,7 @@ fn what_is_refused_is_the_adapters_if_it_has_such_a_limit() {
         let refused = checker.end().into_iter().filter(|found| found.rule == Rule::Refused);
         refused.map(|found| found.what).collect::<Vec<_>>()
     };
-    let values = || json!([["asked for", 32], ["limit", 31]]);
+    let values = || json!([["requested", 32], ["limit", 31]]);
     assert_eq!(
         found(Refusal::DeviceLimit(DeviceLimit::SendSge), values()),
         ["like mlx5, EINVAL: max_send_sge is more than the device's max_sge: 32 of 31"]

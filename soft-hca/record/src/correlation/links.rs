@@ -6,60 +6,36 @@ use soft_hca_verbs::WcStatus;
 
 use super::connections::Connections;
 use super::link::Sent;
-use super::model::{Arrival, Flow};
-use super::regions;
-use super::{Correlation, Transfer};
-use crate::entry::{Channel, What};
-use crate::requests::{Matching, Request};
-
-/// What has been seen so far.
-#[derive(Default)]
-struct Seen {
-    /// The state of the run, and its work requests.
-    matching: Matching,
-    /// The participant of each process.
-    participant: HashMap<u32, usize>,
-    /// Threads that wait.
-    waits: HashMap<(usize, Option<u32>, ChannelFd), usize>,
-    /// A wait's end that the event behind it belongs to.
-    woken: HashMap<(usize, Option<u32>), usize>,
-    connections: Connections,
-}
+use super::model::Flow;
+use super::{Correlation, regions};
+use crate::entry::What;
+use crate::requests::{Arrival, Request, Requests};
 
 /// Entries behind a completion among which its sender's is looked for.
 const NEXT: usize = 64;
 
-/// A channel and its descriptor.
-type ChannelFd = (Channel, u32);
-
 /// Finds all of it.
 pub(super) fn find(correlation: &mut Correlation<'_>) {
-    let mut seen = Seen::default();
+    let mut requests = Requests::default();
+    let mut connections = Connections::default();
+    // Ends of waits that the event behind them belongs to, by process and thread.
+    let mut woken: HashMap<(u32, Option<u32>), usize> = HashMap::new();
     let entries = correlation.entries;
     for (at, entry) in entries.iter().enumerate() {
-        let (participant, thread) = (correlation.participant[at], entry.thread);
-        seen.participant.insert(entry.process, participant);
-        let effect = seen.matching.add(entry);
+        let effect = requests.entry(entry);
         regions::add(&mut correlation.regions, at, &effect);
-        let woken = seen.woken.remove(&(participant, thread));
+        correlation.returns.extend(effect.returned.iter().map(|&from| Flow { from, to: at }));
+        let thread = (entry.process, entry.thread);
+        let woken_before = woken.remove(&thread);
+        let ids = &requests.run.ids;
         match &entry.what {
-            What::Call(call) => {
-                let ids = &seen.matching.run.ids;
-                seen.connections.call(at, (entry.process, call), ids, correlation);
-            }
+            What::Call(call) => connections.call(at, (entry.process, call), ids, correlation),
             What::ConnectionEvent(event) => {
-                correlation.groups.extend(woken.map(|woken| vec![woken, at]));
-                let ids = &seen.matching.run.ids;
-                seen.connections.event(at, (entry.process, event), ids, correlation);
+                correlation.groups.extend(woken_before.map(|woken| vec![woken, at]));
+                connections.event(at, (entry.process, event), ids, correlation);
             }
-            What::Wait { on, fd } => {
-                seen.waits.insert((participant, thread, (*on, *fd)), at);
-            }
-            What::Woken { on, fd, .. } => {
-                if let Some(from) = seen.waits.remove(&(participant, thread, (*on, *fd))) {
-                    correlation.waits.push(Flow { from, to: at });
-                }
-                seen.woken.insert((participant, thread), at);
+            What::Woken { .. } => {
+                woken.insert(thread, at);
                 if let Some((armed, completion)) = effect.woken_by {
                     correlation.flows.push(Flow { from: armed, to: at });
                     correlation.groups.push(vec![armed, completion, at]);
@@ -68,105 +44,35 @@ pub(super) fn find(correlation: &mut Correlation<'_>) {
             _ => {}
         }
     }
-    transfers(&mut seen, correlation);
-    for transfer in 0..correlation.transfers.len() {
-        let peer = seen.peer_of(&correlation.transfers[transfer], correlation);
-        correlation.transfers[transfer].peer = peer;
-    }
-    correlation.run = seen.matching.run;
+    transfers(&mut requests, correlation);
+    correlation.run = requests.run;
     gather(correlation);
 }
 
-impl Seen {
-    /// The participant that has a queue pair.
-    fn owner(&self, qp: u32) -> Option<usize> {
-        let process = self.matching.run.qps.get(&qp)?.process;
-        self.participant.get(&process).copied()
+/// Tells send work requests from receives alone, of which some are the other receivers of a datagram, or the one at the
+/// other end of the link.
+fn transfers(requests: &mut Requests, correlation: &mut Correlation<'_>) {
+    let (alone, sends): (Vec<_>, Vec<_>) =
+        requests.all().into_iter().partition(Request::is_receive);
+    correlation.transfers = sends;
+    for (number, transfer) in correlation.transfers.iter().enumerate() {
+        transfer.entries().for_each(|at| correlation.transfer[at] = Some(number));
     }
-
-    /// Whom a work request is for.
-    fn peer_of(&self, transfer: &Transfer, correlation: &Correlation<'_>) -> Option<usize> {
-        if let Some(arrival) = transfer.arrivals.first() {
-            return Some(arrival.participant);
-        }
-        let at = transfer.posted.or(transfer.executed)?;
-        let qp = match &correlation.entries[at].what {
-            What::SendPosted(send) => send.qp,
-            What::Executed(executed) => executed.qp,
-            _ => return None,
-        };
-        let connected = self.matching.run.peer(qp).and_then(|peer| self.owner(peer));
-        connected.or_else(|| match correlation.participants.len() {
-            2 => Some(1 - correlation.participant[at]),
-            _ => None,
-        })
-    }
-}
-
-/// Makes a transfer of each send work request with what belongs to it.
-fn transfers(seen: &mut Seen, correlation: &mut Correlation<'_>) {
-    let all = seen.matching.requests();
-    let is_alone = |request: &Request| {
-        (request.posted, request.executed, request.completion) == (None, None, None)
-    };
-    let (alone, sends): (Vec<_>, Vec<_>) = all.into_iter().partition(is_alone);
-    for request in sends {
-        let met = request.executed.and_then(|at| match &correlation.entries[at].what {
-            What::Executed(executed) => executed.receive.as_ref(),
-            _ => None,
-        });
-        let own = request.entries().next().map_or(0, |at| correlation.participant[at]);
-        let arrivals = met.map(|met| Arrival {
-            participant: seen.participant.get(&met.process).copied().unwrap_or(own),
-            receive: request.receive,
-            completion: request.received,
-        });
-        put(
-            correlation,
-            Transfer {
-                posted: request.posted,
-                stalls: request.stalls,
-                executed: request.executed,
-                completion: request.completion,
-                arrivals: arrivals.into_iter().collect(),
-                over_link: false,
-                peer: None,
-            },
-        );
-    }
-    let mut sent = Sent::new(correlation, &seen.matching.run);
-    for request in alone {
-        let Some(received) = request.received else { continue };
-        let over_link = || Some((sent.of(correlation, received)?, true));
+    let mut sent = Sent::new(correlation, &requests.run);
+    for arrival in alone.into_iter().flat_map(|request| request.arrivals) {
+        let Some(received) = arrival.completion else { continue };
         let by = sender(correlation, received).map(|transfer| (transfer, false));
-        match by.or_else(over_link) {
-            // One of several receivers of a datagram, or the one at the other end of the link.
+        match by.or_else(|| Some((sent.of(correlation, received)?, true))) {
             Some((transfer, over_link)) => {
-                correlation.transfers[transfer].over_link = over_link;
-                let participant = correlation.participant[received];
-                let receive = request.receive;
-                let completion = request.received;
-                correlation.transfers[transfer].arrivals.push(Arrival {
-                    participant,
-                    receive,
-                    completion,
-                });
-                for at in request.entries() {
-                    correlation.transfer[at] = Some(transfer);
-                }
+                let arrival = Arrival { over_link, ..arrival };
+                arrival.entries().for_each(|at| correlation.transfer[at] = Some(transfer));
+                correlation.transfers[transfer].arrivals.push(arrival);
             }
             None => {
-                correlation.returned.extend(request.receive.map(|from| Flow { from, to: received }))
+                correlation.returned.extend(arrival.receive.map(|from| Flow { from, to: received }))
             }
         }
     }
-}
-
-fn put(correlation: &mut Correlation<'_>, transfer: Transfer) {
-    for at in transfer.entries() {
-        correlation.transfer[at] = Some(correlation.transfers.len());
-    }
-    correlation.transfers.push(transfer);
 }
 
 /// The datagram that another process has put into a receive: what it executes next.
@@ -187,7 +93,9 @@ fn gather(correlation: &mut Correlation<'_>) {
         entries.sort_unstable();
         correlation.groups.push(entries);
     }
-    for pair in correlation.waits.iter().chain(&correlation.returned).chain(&correlation.packets) {
+    let is_wait = |pair: &&Flow| matches!(correlation.entries[pair.to].what, What::Woken { .. });
+    let waits = correlation.returns.iter().filter(is_wait);
+    for pair in waits.chain(&correlation.returned).chain(&correlation.packets) {
         correlation.groups.push(vec![pair.from, pair.to]);
     }
     correlation.groups.retain(|group| group.len() > 1);

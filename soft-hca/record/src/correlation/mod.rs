@@ -28,12 +28,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
-pub(crate) use model::{Correlation, Number, Participant, Region, Transfer};
+pub(crate) use model::{Correlation, Number, Participant, Region};
 
 use crate::calls;
 use crate::cause::sentence;
 use crate::entry::{Direction, Entry, Header, Role, What};
 use crate::model::Run;
+use crate::requests::Request;
 use crate::severity::Severity;
 use crate::words;
 
@@ -52,6 +53,11 @@ impl<'r> Correlation<'r> {
             entries,
             run: Run::default(),
             participants,
+            of_process: entries
+                .iter()
+                .map(|of| of.process)
+                .zip(participant.iter().copied())
+                .collect(),
             participant,
             aside,
             beneath,
@@ -61,7 +67,7 @@ impl<'r> Correlation<'r> {
             transfer: vec![None; entries.len()],
             flows: Vec::new(),
             packets,
-            waits: Vec::new(),
+            returns: Vec::new(),
             returned: Vec::new(),
             numbers: Vec::new(),
             regions: Vec::new(),
@@ -74,14 +80,33 @@ impl<'r> Correlation<'r> {
         correlation
     }
 
-    /// The participant of a process, if it has entries.
-    pub(crate) fn of_process(&self, process: u32) -> Option<usize> {
-        let at = self.entries.iter().position(|entry| entry.process == process)?;
-        Some(self.participant[at])
+    /// The send work request that an entry is part of.
+    pub(crate) fn transfer_of(&self, at: usize) -> Option<&Request> {
+        self.transfer[at].map(|transfer| &self.transfers[transfer])
+    }
+
+    /// The participant whose memory an RDMA operation reaches, or that has received a message, or would have.
+    pub(crate) fn peer(&self, transfer: &Request) -> Option<usize> {
+        let of_process = |process: u32| self.of_process.get(&process).copied();
+        if let Some(arrival) = transfer.arrivals.first() {
+            return of_process(arrival.process);
+        }
+        let at = transfer.posted.or(transfer.executed)?;
+        let qp = match &self.entries[at].what {
+            What::SendPosted(send) => send.qp,
+            What::Executed(executed) => executed.qp,
+            _ => return None,
+        };
+        let peer = self.run.peer(qp).and_then(|peer| self.run.qps.get(&peer));
+        let connected = peer.and_then(|peer| of_process(peer.process));
+        connected.or_else(|| match self.participants.len() {
+            2 => Some(1 - self.participant[at]),
+            _ => None,
+        })
     }
 
     /// The operation of a work request and its bytes, even if they were not moved.
-    pub(crate) fn operation(&self, transfer: &Transfer) -> Option<(WrOpcode, u64)> {
+    pub(crate) fn operation(&self, transfer: &Request) -> Option<(WrOpcode, u64)> {
         match &self.entries[transfer.posted.or(transfer.executed)?].what {
             What::SendPosted(send) => Some((send.opcode, send.length)),
             What::Executed(executed) => Some((executed.opcode, executed.length)),
@@ -90,7 +115,7 @@ impl<'r> Correlation<'r> {
     }
 
     /// A work request on its way, such as `SEND 16 B`.
-    pub(crate) fn message(&self, transfer: &Transfer) -> String {
+    pub(crate) fn message(&self, transfer: &Request) -> String {
         self.operation(transfer).map_or(String::new(), |(opcode, length)| {
             format!("{} {}", words::short_opcode(opcode), words::bytes(length))
         })
@@ -103,8 +128,7 @@ impl<'r> Correlation<'r> {
             .filter(|&at| Severity::of(&self.entries[at]) == Severity::Failure)
             .filter(|&at| {
                 let is_executed = matches!(self.entries[at].what, What::Executed(_));
-                !(is_executed
-                    && self.transfer[at].is_some_and(|t| self.transfers[t].completion.is_some()))
+                !(is_executed && self.has_completed(at))
             })
             .collect()
     }
@@ -131,12 +155,17 @@ impl<'r> Correlation<'r> {
     fn is_alone(&self, at: usize) -> bool {
         let What::Executed(executed) = &self.entries[at].what else { return false };
         let is_success = executed.status == WcStatus::SUCCESS && executed.reason.is_none();
-        is_success && self.transfer[at].is_none_or(|of| self.transfers[of].completion.is_none())
+        is_success && !self.has_completed(at)
+    }
+
+    /// Whether the send work request of an entry has a completion.
+    pub(crate) fn has_completed(&self, at: usize) -> bool {
+        self.transfer_of(at).is_some_and(|transfer| transfer.completion.is_some())
     }
 
     /// Why a completion is no success, where its work request's execution tells.
     pub(crate) fn reason(&self, at: usize) -> Option<String> {
-        let transfer = &self.transfers[self.transfer[at]?];
+        let transfer = self.transfer_of(at)?;
         let executed = transfer.executed.filter(|_| transfer.completion == Some(at))?;
         match &self.entries[executed].what {
             What::Executed(executed) => executed.reason.as_ref().map(sentence),

@@ -7,6 +7,7 @@ use soft_hca_verbs::CmEvent;
 use super::threads::Threads;
 use crate::entry::{Entry, Header, ReceiveQueue};
 use crate::model::Run;
+use crate::requests::Request;
 
 /// A participant: a process, or another host of which only packets are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,45 +18,6 @@ pub(crate) struct Participant {
     pub(crate) subtitle: String,
     /// Whether it is a process of this record, which has entries.
     pub(crate) recorded: bool,
-}
-
-/// A send work request with all that became of it. Numbers are those of entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Transfer {
-    /// `ibv_post_send`.
-    pub(crate) posted: Option<usize>,
-    /// When it had to wait.
-    pub(crate) stalls: Vec<usize>,
-    /// When it was executed or failed.
-    pub(crate) executed: Option<usize>,
-    /// The sender's completion.
-    pub(crate) completion: Option<usize>,
-    /// Where it went: for a datagram to a group there may be several.
-    pub(crate) arrivals: Vec<Arrival>,
-    /// It went over the link, where the sender does not see when it arrives.
-    pub(crate) over_link: bool,
-    /// The participant whose memory an RDMA operation reaches, or that would have received it.
-    pub(crate) peer: Option<usize>,
-}
-
-impl Transfer {
-    /// All its entries.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = usize> {
-        let arrivals = self.arrivals.iter().flat_map(|a| a.receive.into_iter().chain(a.completion));
-        let own = self.posted.into_iter().chain(self.stalls.iter().copied());
-        own.chain(self.executed).chain(self.completion).chain(arrivals)
-    }
-}
-
-/// A receive that a message went into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    /// The participant that receives.
-    pub(crate) participant: usize,
-    /// The receive as it was seen in its queue.
-    pub(crate) receive: Option<usize>,
-    /// Its completion.
-    pub(crate) completion: Option<usize>,
 }
 
 /// Something leads to something else: a call to an event.
@@ -120,6 +82,8 @@ pub(crate) struct Correlation<'r> {
     pub(crate) participants: Vec<Participant>,
     /// The participant of each entry.
     pub(crate) participant: Vec<usize>,
+    /// The participant of each process that has entries.
+    pub(crate) of_process: HashMap<u32, usize>,
     /// Entries that are not shown: the beginning and the end of a daemon that has done
     /// nothing else.
     pub(crate) aside: Vec<usize>,
@@ -129,14 +93,15 @@ pub(crate) struct Correlation<'r> {
     pub(crate) fetched: HashMap<usize, CmEvent>,
     /// Whether an entry is such a command.
     pub(crate) is_beneath: Vec<bool>,
-    pub(crate) transfers: Vec<Transfer>,
-    /// The transfer that an entry is part of.
+    /// Send work requests. A datagram to a group has arrived in several places.
+    pub(crate) transfers: Vec<Request>,
+    /// The send work request that an entry is part of.
     pub(crate) transfer: Vec<Option<usize>>,
     pub(crate) flows: Vec<Flow>,
     /// Packets that were sent and have come.
     pub(crate) packets: Vec<Flow>,
-    /// The waits that ended, and how: `Wait` and `Woken`.
-    pub(crate) waits: Vec<Flow>,
+    /// Calls that their threads were blocked in, and the entries where they return.
+    pub(crate) returns: Vec<Flow>,
     /// Receives that were given back unused, and the completions by which they were.
     pub(crate) returned: Vec<Flow>,
     /// The number of the work request that an entry is about.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::model::Flow;
 use crate::entry::{Direction, Entry, Packet, What};
 
-/// What a packet is told by.
+/// A packet's key.
 type Key<'r> = (&'r str, &'r str, &'r str, u32, u32);
 
 fn key(packet: &Packet) -> Key<'_> {

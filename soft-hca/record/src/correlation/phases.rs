@@ -51,7 +51,7 @@ impl Phases {
             // Without a message the connection is what counts.
             (None, None) => {
                 let connected = entries.iter().rposition(connects);
-                // Nor is there one: what is asked for last.
+                // Without a connection, the last call counts.
                 let asked =
                     || entries.iter().rposition(|entry| is_call(entry) && !takes_down(entry));
                 let connected = connected.or_else(asked).unwrap_or(0);

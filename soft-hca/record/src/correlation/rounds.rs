@@ -1,4 +1,4 @@
-//! What repeats in a run.
+//! Repeats in a run.
 //!
 //! Two runs of the same program never interleave their two sides' entries in quite the same way. So
 //! rounds are looked for in a shorter sequence: calls, events, and each work request with all that
@@ -24,7 +24,7 @@ const FEWEST: usize = 3;
 pub(crate) struct Piece {
     /// Its entries, in the order of time.
     pub(crate) entries: Vec<usize>,
-    /// What it is, if it is folded.
+    /// The rounds, if it is folded.
     pub(crate) folded: Option<Folded>,
 }
 
@@ -148,7 +148,7 @@ fn sequence(correlation: &Correlation<'_>) -> (Vec<usize>, Vec<u64>) {
     (places, signatures)
 }
 
-/// What makes a work request equal to that of another round.
+/// Hashes what makes a work request equal to that of another round.
 fn whole(correlation: &Correlation<'_>, transfer: usize, hasher: &mut DefaultHasher) {
     let transfer = &correlation.transfers[transfer];
     for at in transfer.posted.into_iter().chain(transfer.executed) {
@@ -161,7 +161,7 @@ fn whole(correlation: &Correlation<'_>, transfer: usize, hasher: &mut DefaultHas
     transfer.completion.is_some().hash(hasher);
     transfer.stalls.is_empty().hash(hasher);
     for arrival in &transfer.arrivals {
-        (arrival.participant, arrival.completion.is_some()).hash(hasher);
+        (arrival.process, arrival.completion.is_some()).hash(hasher);
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(found("ABCABCABCABCABCABCAB"), [(0, 3, 6)]);
         // A round begins with what comes first.
         assert_eq!(found("xBFBFBFBFBFBFBFBz"), [(2, 2, 6)]);
-        // What differs cuts a run in two.
+        // A difference cuts a run in two.
         assert_eq!(found("aaaaaaaaBaaaaaaaa"), [(0, 1, 8), (9, 1, 8)]);
     }
 }

@@ -30,7 +30,7 @@ impl Threads {
         self.entry[at].map(|thread| thread.min(MOST - 1))
     }
 
-    /// What one of those that are told apart is called, beneath the word "thread".
+    /// The name of one of those that are told apart, beneath the word "thread".
     pub(crate) fn name(&self, participant: usize, thread: usize) -> String {
         match thread {
             0 if self.has_main[participant] => "main".into(),
@@ -85,7 +85,7 @@ mod tests {
         let (header, entries) = run.ends();
         let correlation = Correlation::new(&header, &entries);
         let threads = &correlation.threads;
-        // Who asks for the connection stands left.
+        // The side that asks for the connection stands left.
         assert_eq!((threads.of[0].len(), threads.of[1].len()), (10, 1));
         assert_eq!((threads.count(0), threads.count(1)), (6, 1));
         let names: Vec<_> = (0..6).map(|thread| threads.name(0, thread)).collect();

@@ -11,7 +11,7 @@ impl Run {
         self.call(0, "ibv_req_notify_cq", args, json!([]))
     }
 
-    /// What is told when it is killed, or has ended by a thread, so much later.
+    /// The problems when it is killed, or has ended by a thread, so much later.
     fn ended(&mut self, later: u64, exit_by: Option<u32>) -> String {
         let how = exit_by.map_or(json!({}), |thread| json!({ "exit_by": thread }));
         self.put(later, 0, "process_ended", how);
@@ -60,7 +60,7 @@ fn who_may_be_right_is_not_told_of() {
         }),
     );
     is_silent(&run.arms(0).waits_at_channel().ended(SECOND, None));
-    // What comes while the queue is being armed may have come before or after.
+    // A completion that comes while the queue is being armed may have come before or after.
     let mut run = begun();
     run.arms(0).comes(5_000, false).put(
         1,
@@ -160,7 +160,7 @@ fn who_came_before_the_record_is_not_accused() {
     let empty = json!({ "count": 9, "first": 0, "last": SECOND });
     run.put(SECOND, 0, "polled", json!({ "thread": 1, "cq": 5, "found": 0, "empty": empty }));
     assert!(run.ended(1, None).starts_with("Nothing"));
-    // Nor is anybody of whom entries are missing.
+    // A process of which entries are missing is not, either.
     let mut run = begun();
     run.comes(1, false).waits_at_channel().ended(SECOND, None);
     run.put(1, 0, "dropped", json!({ "entries": 3 }));

@@ -1,4 +1,4 @@
-//! What goes wrong while it happens: a line for each, once.
+//! Problems while they happen: a line for each, once.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::words::{times, without_numbers};
 
 /// Something that was told, and how often it has happened since.
 #[derive(Debug)]
-struct Told {
+struct Report {
     what: String,
     again: u64,
 }
@@ -19,7 +19,7 @@ struct Told {
 #[derive(Debug, Default)]
 pub struct Live {
     explainer: Explainer,
-    told: HashMap<(u32, String), Told>,
+    told: HashMap<(u32, String), Report>,
 }
 
 impl Live {
@@ -28,7 +28,7 @@ impl Live {
         Self::default()
     }
 
-    /// What an entry tells of that is new. Work requests that were flushed are not: their queue
+    /// New problems that an entry shows. Flushed work requests are none: their queue
     /// pair has failed, or the program has put it into the error state.
     pub fn entry(&mut self, entry: &Entry) -> Vec<String> {
         let problems = self.explainer.problems(entry);
@@ -43,7 +43,7 @@ impl Live {
         news.filter_map(|problem| self.tell(problem)).collect()
     }
 
-    /// Who has waited for a second or longer at a time of the record, and was not told of yet.
+    /// Threads and requests that have waited for a second or longer at a time of the record, and were not reported yet.
     pub fn waiting(&mut self, t: u64) -> Vec<String> {
         let waiting = self.explainer.waiting(t, STALL_NS);
         waiting.into_iter().filter_map(|problem| self.tell(problem)).collect()
@@ -53,7 +53,7 @@ impl Live {
     pub fn end(&mut self) -> Vec<String> {
         let told = self.told.drain().map(|(_, told)| told).filter(|told| told.again > 0);
         let mut lines: Vec<_> = told
-            .map(|Told { what, again }| {
+            .map(|Report { what, again }| {
                 format!("{}: {what}\n", times(again, "more time", "more times"))
             })
             .collect();
@@ -71,7 +71,7 @@ impl Live {
         let source = source.filter(|source| source.line.is_some());
         let place = source.map(|source| format!("; in {source}")).unwrap_or_default();
         let line = format!("{what}: {why}; usual cause: {cause}{place}\n");
-        self.told.insert(key, Told { what, again: 0 });
+        self.told.insert(key, Report { what, again: 0 });
         Some(line)
     }
 }

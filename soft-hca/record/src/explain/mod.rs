@@ -1,4 +1,4 @@
-//! What went wrong in a run, in words for who does not know RDMA by heart: which call, which side,
+//! Explains problems of a run in words for readers who do not know RDMA by heart: which call, which side,
 //! which check with the values compared, and what usually causes it.
 
 mod evidence;
@@ -29,7 +29,7 @@ use problem::{About, Role};
 pub use live::Live;
 pub use problem::Problem;
 
-/// What another host has not acknowledged for less, in nanoseconds, may just be on its way.
+/// A request that another host has not acknowledged for less, in nanoseconds, may just be on its way.
 const ANSWER_NS: u64 = 100_000_000;
 
 /// Finds what went wrong in a record, entry after entry.

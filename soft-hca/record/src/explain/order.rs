@@ -7,8 +7,8 @@ use super::problem::{About, Problem, Role};
 use crate::model::STALL_NS;
 use crate::words::without_numbers;
 
-/// What follows from a cause may be traced before it, by so many nanoseconds: who fails the peer's
-/// queue pair does so before its own.
+/// A consequence may be traced before its cause, by so many nanoseconds: a requester fails the peer's
+/// queue pair before its own.
 const WINDOW_NS: u64 = 100_000_000;
 
 impl Problem {

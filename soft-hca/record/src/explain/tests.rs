@@ -77,7 +77,7 @@ fn who_waits_to_the_end_is_told() {
         let is_long = later >= SECOND;
         assert_eq!(heard(&mut live, &run).len(), usize::from(is_long), "{how}");
     }
-    // Who was told of before is not told of again.
+    // A request that was reported is not reported again.
     let mut run = stalled();
     let mut live = Live::new();
     assert!(heard(&mut live, &run).is_empty());
@@ -328,7 +328,7 @@ fn causes_come_before_what_follows_from_them() {
         lines[5].starts_with("    then: ping[7]: a work request of qp 17 is flushed"),
         "{told}"
     );
-    // What the program does not know the cause of is told all the same.
+    // A failure without a known cause is reported all the same.
     let mut run = connected();
     run.done(1, 18, "IBV_WC_WR_FLUSH_ERR", &flushed);
     assert!(text(run.entries()).contains("the queue pair was in the error state already"));

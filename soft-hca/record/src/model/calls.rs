@@ -23,7 +23,8 @@ impl Run {
                 let new = || CompletionQueue::new(process, args);
                 self.cqs.extend(cq(given, "cq").map(|number| (number, new())));
             }
-            "ibv_destroy_cq" => {
+            // The queue is there until its events are acknowledged.
+            "ibv_destroy_cq" if call.unacknowledged == 0 => {
                 let gone = |number| Some((number, self.cqs.remove(&number)?));
                 effect.destroyed = cq(args, "cq").and_then(gone);
             }

@@ -1,12 +1,13 @@
 //! Completion queues.
 
 use std::collections::VecDeque;
+use std::iter::repeat_n;
 
 use soft_hca_verbs::WcStatus;
 
 use super::receives::Receive;
 use crate::arguments;
-use crate::entry::Completion;
+use crate::entry::{Completion, Polled};
 use crate::value::Named;
 
 /// The most completions that are remembered of a queue that is not seen to be polled.
@@ -47,6 +48,10 @@ pub struct Unpolled {
     pub is_receive: bool,
     /// The receive that it is of, if that was seen.
     pub receive: Option<Receive>,
+    /// The entry of the send's post, or of its execution if that came first, by its number.
+    pub send: Option<usize>,
+    /// The number of its own entry.
+    pub at: usize,
 }
 
 /// A completion queue.
@@ -85,6 +90,8 @@ pub struct CompletionQueue {
     pub failed_behind: Vec<u32>,
     /// Entries were missing while it was there: completions and polls of it are unknown.
     pub is_partial: bool,
+    /// Polls, by their entries' numbers, that have given completions which were not on record by then.
+    pub early: VecDeque<usize>,
     /// The entry that has armed it, until a completion that gives an event, by its number.
     pub armed_by: Option<usize>,
     /// The entries of an arming and of the completion that has given its event, until a thread has taken it.
@@ -124,13 +131,15 @@ impl CompletionQueue {
         (self.armed_by, self.gives) = (Some(at), None);
     }
 
-    /// A completion is put into it, by an entry of this number and time.
+    /// A completion is put into it, by an entry of a time. Gives the entry of the poll that has given it to the program,
+    /// if that was before.
     pub(super) fn completes(
         &mut self,
-        (at, t): (usize, u64),
+        t: u64,
         completion: &Completion,
         unpolled: Unpolled,
-    ) {
+    ) -> Option<(usize, Unpolled)> {
+        let at = unpolled.at;
         let is_meant = completion.solicited || completion.status != WcStatus::SUCCESS;
         (self.completions, self.last) = (self.completions + 1, Some(t));
         if is_meant {
@@ -145,23 +154,38 @@ impl CompletionQueue {
                 }
             }
         }
+        if let Some(poll) = self.early.pop_front() {
+            return Some((poll, unpolled));
+        }
         self.unpolled.push_back(unpolled);
         if self.unpolled.len() > MOST {
             self.unpolled.pop_front();
         }
+        None
     }
 
-    /// A thread polls, and gets so many.
-    pub(super) fn polls(&mut self, thread: Option<u32>, found: u32) -> Vec<Unpolled> {
-        self.polled += u64::from(found);
+    /// A thread polls, by an entry of this number. Gives the completions that it gets.
+    pub(super) fn polls(
+        &mut self,
+        at: usize,
+        thread: Option<u32>,
+        polled: &Polled,
+    ) -> Vec<Unpolled> {
+        let found = polled.found as usize;
+        self.polled += u64::from(polled.found);
         self.poller = thread;
-        let known = self.unpolled.len().min(found as usize);
+        let known = self.unpolled.len().min(found);
+        // Extended polls may give what was polled before.
+        if !polled.extended && !self.is_partial {
+            self.early.extend(repeat_n(at, (found - known).min(MOST - self.early.len())));
+        }
         self.unpolled.drain(..known).collect()
     }
 
     /// Entries are missing.
     pub(super) fn forget(&mut self) {
         self.unpolled.clear();
+        self.early.clear();
         self.pending = 0;
         self.is_partial = true;
     }

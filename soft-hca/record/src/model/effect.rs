@@ -55,12 +55,17 @@ pub struct Unfinished {
 /// The changes by an entry.
 #[derive(Debug, Default)]
 pub struct Effect {
+    /// The number of the entry in the record, from 0 on.
+    pub at: usize,
     /// Where its program has called for it: the entry itself, or the request that it is about.
     pub source: Option<Arc<Place>>,
     /// Queue pairs that execute nothing any more.
     pub stopped: Vec<Stopped>,
     /// The completion is that of a send that was flushed.
     pub flushes_send: bool,
+    /// Completions that a poll has given to its program: the entries of each completion and of the poll, one of which
+    /// is this one.
+    pub polled: Vec<(usize, usize)>,
     /// Sends whose slots the poll has freed, with their queue pairs.
     pub freed: Vec<(u32, Send)>,
     /// Queue pairs whose messages the poll has given, one after the other.
@@ -73,11 +78,13 @@ pub struct Effect {
     pub region: Option<Region>,
     /// The registrations of the regions that a request names as it is posted, by their entries' numbers.
     pub uses: BTreeSet<usize>,
-    /// An earlier entry of the same work request, or of that whose message has taken the receive, by its number in
-    /// the record, from 0 on; there are two where a request meets its receive.
+    /// An earlier entry of the same work request, or of that whose message has taken the receive, by its number;
+    /// there are two where a request meets its receive.
     pub joins: [Option<usize>; 2],
     /// The completion is a receive's.
     pub is_receive: bool,
+    /// The entries of calls that threads were blocked in, and return from.
+    pub returned: Vec<usize>,
     /// The entries of the arming and of the completion that have led to the event that was taken.
     pub woken_by: Option<(usize, usize)>,
 }

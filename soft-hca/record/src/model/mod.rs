@@ -47,6 +47,6 @@ pub use regions::{Region, Regions};
 pub use send_queue::{Range, Send, SendQueue};
 pub use shared_receive_queue::SharedReceiveQueue;
 pub use stalled::{STALL_NS, Stalled};
-pub use state::{Run, source};
+pub use state::Run;
 pub use threads::{Blocked, Doing, Thread, Threads};
 pub use writes::{Writes, overlap};

@@ -1,20 +1,18 @@
 //! The state of a run, and queries of it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use super::messages::Ends;
 use super::{
     Capacity, CompletionQueue, Ids, Process, QueuePair, Receives, Regions, SharedReceiveQueue,
     Stop, Stopped, Threads, Unfinished,
 };
-use crate::entry::{Entry, ReceiveQueue};
-use crate::place::Place;
+use crate::entry::ReceiveQueue;
 
 /// The state of a run.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// By the numbers in [`Entry::process`].
+    /// By the numbers in [`Entry::process`](crate::Entry::process).
     pub processes: BTreeMap<u32, Process>,
     /// Threads that are blocked.
     pub threads: Threads,
@@ -42,11 +40,6 @@ pub struct Run {
     pub(super) count: usize,
     /// Threads, by process, whose last call has asked the connection manager for a queue pair's attributes.
     pub(super) asked: HashSet<(u32, Option<u32>)>,
-}
-
-/// Where its program has called for an entry.
-pub fn source(entry: &Entry) -> Option<Arc<Place>> {
-    entry.site.as_ref()?.place.clone()
 }
 
 /// The receives for messages to a queue pair.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::arguments::cm_id;
 use crate::calls::ACKNOWLEDGES;
-use crate::entry::{Channel, Entry, What};
+use crate::entry::{Call, Channel, Entry, What};
 use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
@@ -49,6 +49,8 @@ pub struct Blocked {
     pub since: u64,
     /// Where in its program it is.
     pub source: Option<Arc<Place>>,
+    /// The entry of the call, by its number in the record; none of polls, and of a fabric's threads.
+    pub at: Option<usize>,
 }
 
 /// All threads that are blocked, those of processes that have ended as they were then.
@@ -57,6 +59,13 @@ pub struct Threads {
     blocked: BTreeMap<Thread, Blocked>,
     /// All that have done something.
     seen: BTreeSet<Thread>,
+}
+
+impl Blocked {
+    /// As a fabric shows it, which knows of no place in the program.
+    pub fn now(doing: Doing, since: u64) -> Self {
+        Self { doing, since, source: None, at: None }
+    }
 }
 
 impl Doing {
@@ -80,40 +89,47 @@ impl Doing {
     }
 }
 
+/// The call that destroys an object with events which are not acknowledged.
+fn destroys(call: &Call) -> Option<Doing> {
+    let object = call.args.iter().find_map(|Named(_, value)| match value {
+        Value::Name(name @ (Name::Cq(_) | Name::CmId(_) | Name::Qp(_) | Name::Srq(_))) => {
+            Some(*name)
+        }
+        _ => None,
+    });
+    let (call, events) = (&call.name, call.unacknowledged);
+    let of = |object| Doing::Destroys { call: call.clone(), object, events };
+    object.filter(|_| events > 0).map(of)
+}
+
 impl Threads {
-    /// Another entry.
-    pub fn entry(&mut self, entry: &Entry) {
-        let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return };
-        let (t, key) = (entry.t, (entry.process, thread));
-        let source = entry.site.as_ref().and_then(|site| site.place.clone());
+    /// Another entry, by its number. Gives the calls that threads return from.
+    pub(super) fn entry(&mut self, at: usize, entry: &Entry) -> Vec<Blocked> {
+        let Some(thread) = entry.thread.filter(|_| entry.by.is_none()) else { return Vec::new() };
+        let (t, key, source) = (entry.t, (entry.process, thread), entry.source());
         self.seen.insert(key);
         let doing = match &entry.what {
-            What::Wait { on, fd } => Doing::Waits { on: *on, fd: *fd },
+            What::Wait { on, fd } => Some(Doing::Waits { on: *on, fd: *fd }),
             What::Polled(polled) if polled.found == 0 => {
-                let Some(empty) = polled.empty else { return };
-                return self.polls(key, polled.cq, (empty.count, empty.first), source);
+                let first = polled.empty.map(|empty| (empty.count, empty.first));
+                let polls = first.and_then(|first| self.polls(key, polled.cq, first, source));
+                return polls.into_iter().collect();
             }
-            What::Call(call) if call.unacknowledged > 0 => {
-                let object = call.args.iter().find_map(|Named(_, value)| match value {
-                    Value::Name(
-                        name @ (Name::Cq(_) | Name::CmId(_) | Name::Qp(_) | Name::Srq(_)),
-                    ) => Some(*name),
-                    _ => None,
-                });
-                let Some(object) = object else { return };
-                let (call, events) = (call.name.clone(), call.unacknowledged);
-                Doing::Destroys { call, object, events }
-            }
-            what => {
-                self.blocked.remove(&key);
-                if let What::Call(call) = what {
-                    let id = cm_id(&call.args, "id").filter(|_| call.name == ACKNOWLEDGES);
-                    id.into_iter().for_each(|id| self.acknowledged(entry.process, Name::CmId(id)));
-                }
-                return;
-            }
+            What::Call(call) => destroys(call),
+            _ => None,
         };
-        self.blocked.insert(key, Blocked { doing, since: t, source });
+        let own = match doing {
+            Some(doing) => {
+                self.blocked.insert(key, Blocked { doing, since: t, source, at: Some(at) })
+            }
+            None => self.blocked.remove(&key),
+        };
+        let id = match &entry.what {
+            What::Call(call) if call.name == ACKNOWLEDGES => cm_id(&call.args, "id"),
+            _ => None,
+        };
+        let others = id.map(|id| self.acknowledged(entry.process, Name::CmId(id)));
+        own.into_iter().chain(others.unwrap_or_default()).collect()
     }
 
     fn polls(
@@ -122,20 +138,22 @@ impl Threads {
         cq: u32,
         (more, first): (u64, u64),
         source: Option<Arc<Place>>,
-    ) {
+    ) -> Option<Blocked> {
         match self.blocked.get_mut(&key).map(|blocked| &mut blocked.doing) {
             Some(Doing::Polls { cq: known, times }) if *known == cq => *times += more,
             // Of several queues that are polled in turn the first is told of.
             Some(Doing::Polls { .. }) => {}
             _ => {
                 let doing = Doing::Polls { cq, times: more };
-                self.blocked.insert(key, Blocked { doing, since: first, source });
+                let blocked = Blocked { doing, since: first, source, at: None };
+                return self.blocked.insert(key, blocked);
             }
         }
+        None
     }
 
     /// An event of an object is acknowledged: the call that destroys it returns if that was the last.
-    fn acknowledged(&mut self, process: u32, of: Name) {
+    fn acknowledged(&mut self, process: u32, of: Name) -> Vec<Blocked> {
         let own = self.blocked.range_mut((process, 0)..=(process, u32::MAX));
         let returns = own.filter_map(|(thread, blocked)| match &mut blocked.doing {
             Doing::Destroys { object, events, .. } if *object == of => {
@@ -145,7 +163,7 @@ impl Threads {
             _ => None,
         });
         let returns: Vec<_> = returns.collect();
-        returns.iter().for_each(|thread| drop(self.blocked.remove(thread)));
+        returns.iter().filter_map(|thread| self.blocked.remove(thread)).collect()
     }
 
     /// A thread is blocked, as a fabric shows it.

@@ -4,7 +4,7 @@ use soft_hca_verbs::{Cause, WcStatus};
 
 use super::messages::End;
 use super::state::receives;
-use super::{Effect, QueuePair, Range, Run, Send, Stalled, Unpolled, range, source};
+use super::{Effect, QueuePair, Range, Run, Send, Stalled, Unpolled, range};
 use crate::entry::{
     Completion, Entry, Executed, MatchedReceive, Polled, ReceivePosted, ReceiveQueue, SendPosted,
 };
@@ -19,7 +19,7 @@ impl Run {
     ) -> Option<usize> {
         self.has_sends = true;
         let qp = self.qp_mut(posted.qp, entry.process);
-        let send = Send::new((at, entry.t), posted, qp.signals_all, source(entry));
+        let send = Send::new((at, entry.t), posted, qp.signals_all, entry.source());
         let cq = qp.send_cq.filter(|_| send.is_signaled);
         let execution = qp.sends.posts(send);
         if let Some(cq) = cq.and_then(|cq| self.cqs.get_mut(&cq)) {
@@ -71,7 +71,7 @@ impl Run {
         match posted.queue {
             ReceiveQueue::Qp(number) => {
                 let qp = self.qp_mut(number, entry.process);
-                qp.receives.posts((at, entry.t), posted, source(entry));
+                qp.receives.posts((at, entry.t), posted, entry.source());
                 let cq = qp.recv_cq;
                 if let Some(cq) = cq.and_then(|cq| self.cqs.get_mut(&cq)) {
                     cq.pending += 1;
@@ -79,7 +79,7 @@ impl Run {
             }
             ReceiveQueue::Srq(number) => {
                 let srq = self.srqs.entry(number).or_default();
-                srq.receives.posts((at, entry.t), posted, source(entry));
+                srq.receives.posts((at, entry.t), posted, entry.source());
             }
         }
         shared
@@ -184,40 +184,59 @@ impl Run {
                 effect.is_receive = false;
             }
         }
-        let is_receive = is_message;
-        let unpolled = Unpolled { qp: number, wr_id, has_failed, is_receive, receive };
-        if let Some(cq) = self.cqs.get_mut(&completion.cq).filter(|_| !completion.lost) {
-            cq.completes((at, t), completion, unpolled);
+        let (is_receive, send) = (is_message, effect.joins[0].filter(|_| !effect.is_receive));
+        let one = Unpolled { qp: number, wr_id, has_failed, is_receive, receive, send, at };
+        let cq = self.cqs.get_mut(&completion.cq).filter(|_| !completion.lost);
+        if let Some((poll, one)) = cq.and_then(|cq| cq.completes(t, completion, one)) {
+            self.given((completion.cq, poll), &one, false, effect);
         }
     }
 
-    pub(super) fn polled(&mut self, entry: &Entry, polled: &Polled, effect: &mut Effect) {
+    pub(super) fn polled(
+        &mut self,
+        at: usize,
+        entry: &Entry,
+        polled: &Polled,
+        effect: &mut Effect,
+    ) {
         let Some(cq) = self.cqs.get_mut(&polled.cq) else { return };
         for number in std::mem::take(&mut cq.failed_behind) {
             if let Some(qp) = self.qps.get_mut(&number) {
                 qp.failure_is_seen = true;
             }
         }
-        let found = cq.polls(entry.thread, polled.found);
-        cq.pending = cq.pending.saturating_sub(found.len() as u64);
-        for (at, one) in found.iter().enumerate() {
-            let Some(qp) = self.qps.get_mut(&one.qp) else { continue };
-            if one.is_receive {
-                qp.sends.is_answered();
-                effect.received.push(one.qp);
-                continue;
-            }
-            let sends = match one.has_failed {
-                true => qp.sends.frees_executed(),
-                false => qp.sends.frees(one.wr_id),
-            };
-            effect.freed.extend(sends.into_iter().map(|send| (one.qp, send)));
-            // The program looks at the first one before it goes on; it may not look at those behind.
-            match (one.has_failed, at) {
-                (true, 0) => qp.failure_is_seen = true,
-                (true, _) => cq.failed_behind.push(one.qp),
-                _ => {}
-            }
+        for (place, one) in cq.polls(at, entry.thread, polled).iter().enumerate() {
+            self.given((polled.cq, at), one, place == 0, effect);
+        }
+    }
+
+    /// A poll of a queue, by its entry's number, gives a completion. The program looks at the first one before it goes
+    /// on; it may not look at those behind.
+    fn given(
+        &mut self,
+        (cq, poll): (u32, usize),
+        one: &Unpolled,
+        is_first: bool,
+        effect: &mut Effect,
+    ) {
+        effect.polled.push((one.at, poll));
+        let Some(cq) = self.cqs.get_mut(&cq) else { return };
+        cq.pending = cq.pending.saturating_sub(1);
+        let Some(qp) = self.qps.get_mut(&one.qp) else { return };
+        if one.is_receive {
+            qp.sends.is_answered();
+            effect.received.push(one.qp);
+            return;
+        }
+        let sends = match one.has_failed {
+            true => qp.sends.frees_executed(),
+            false => qp.sends.frees(one.wr_id),
+        };
+        effect.freed.extend(sends.into_iter().map(|send| (one.qp, send)));
+        match (one.has_failed, is_first) {
+            (true, true) => qp.failure_is_seen = true,
+            (true, false) => cq.failed_behind.push(one.qp),
+            _ => {}
         }
     }
 }

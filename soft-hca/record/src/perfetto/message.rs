@@ -52,7 +52,7 @@ pub(super) struct Clock {
 
 /// Of [`Clock::clock_id`]: nanoseconds since 1970.
 pub(super) const CLOCK_REALTIME: u32 = 1;
-/// What a packet's time is by if nothing else is said.
+/// The clock of a packet's time if no other is named.
 pub(super) const CLOCK_BOOTTIME: u32 = 6;
 
 #[derive(Clone, PartialEq, Message)]

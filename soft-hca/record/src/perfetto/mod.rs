@@ -11,11 +11,12 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::description::Description;
 use crate::entry::{Entry, Header, What};
-use crate::requests::{Request, requests};
+use crate::model::Run;
+use crate::requests::{Request, Requests};
 use message::{
     CLOCK_BOOTTIME, CLOCK_REALTIME, Clock, ClockSnapshot, Data, DebugAnnotation, ProcessDescriptor,
     SEQ_INCREMENTAL_STATE_CLEARED, ThreadDescriptor, Trace, TracePacket, TrackDescriptor,
@@ -38,13 +39,13 @@ pub fn trace(header: &Header, entries: &[Entry]) -> Vec<u8> {
 enum Track {
     /// A thread of a process.
     Thread(u32, u32),
-    /// What others do for a process.
+    /// Events that others cause for a process.
     Others(u32),
     /// The process's packets.
     Link(u32),
 }
 
-/// What is on a track, and when.
+/// An event on a track.
 #[derive(Debug)]
 struct Event {
     t: u64,
@@ -59,12 +60,19 @@ const BEGIN: u8 = 1;
 const END_AT_ONCE: u8 = 2;
 
 fn packets(header: &Header, entries: &[Entry]) -> Trace {
-    let flows = flows(entries);
-    let mut events = Events::default();
-    for (index, entry) in entries.iter().enumerate() {
-        events.add(entry, flows.get(&index).map_or(&[][..], |flows| flows));
+    let mut requests = Requests::default();
+    let mut returns = HashMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        returns.extend(requests.entry(entry).returned.into_iter().map(|from| (from, at)));
     }
-    let mut events = events.finish(entries.last().map_or(0, |entry| entry.t));
+    let flows = flows(requests.all());
+    let is_wait = |(from, _): &(&usize, &usize)| matches!(entries[**from].what, What::Wait { .. });
+    let woken = returns.iter().filter(is_wait).map(|(_, to)| *to).collect();
+    let mut events = Events { entries, returns, woken, run: &requests.run, events: Vec::new() };
+    for index in 0..entries.len() {
+        events.add(index, flows.get(&index).map_or(&[][..], |flows| flows));
+    }
+    let mut events = events.events;
     events.sort_by_key(|event| (event.t, event.rank));
     let first = TracePacket {
         sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
@@ -98,12 +106,13 @@ fn clocks(header: &Header) -> Data {
 }
 
 /// The flows of entries by their indices.
-fn flows(entries: &[Entry]) -> HashMap<usize, Vec<u64>> {
+fn flows(requests: Vec<Request>) -> HashMap<usize, Vec<u64>> {
     let mut flows = HashMap::<usize, Vec<u64>>::new();
     let mut last = 0;
-    for request in requests(entries) {
-        let stalled = request.stalled();
-        let Request { posted, executed, receive, received, completion, .. } = request;
+    for request in requests {
+        let (receive, received, stalled) =
+            (request.receive(), request.received(), request.stalled());
+        let Request { posted, executed, completion, .. } = request;
         // From what has come last before a completion; a receive's may come before the execution,
         // and what has failed before its turn has none.
         let before = |to: Option<usize>| {
@@ -127,49 +136,30 @@ fn flows(entries: &[Entry]) -> HashMap<usize, Vec<u64>> {
     flows
 }
 
-#[derive(Debug, Default)]
-struct Events {
+struct Events<'r> {
+    entries: &'r [Entry],
+    /// The entries where calls return that their threads were blocked in, by the calls' own.
+    returns: HashMap<usize, usize>,
+    /// Those of them where waits end.
+    woken: HashSet<usize>,
+    run: &'r Run,
     events: Vec<Event>,
-    /// Threads that wait.
-    waiting: BTreeMap<Track, u32>,
-    /// Threads that destroy something, for which they wait.
-    destroying: BTreeSet<Track>,
 }
 
-impl Events {
-    fn add(&mut self, entry: &Entry, flows: &[u64]) {
-        if let What::ProcessEnded { .. } = entry.what {
-            self.nobody_waits(entry.t, Some(entry.process));
-        }
-        let track = match (&entry.what, entry.thread) {
-            (What::Packet(_), _) => Track::Link(entry.process),
-            (_, Some(thread)) => Track::Thread(entry.process, thread),
-            (_, None) => Track::Others(entry.process),
-        };
-        if self.destroying.remove(&track) {
-            self.end(entry.t, END, track, Vec::new());
-        }
-        let said = Description::of(entry);
-        let event = TrackEvent {
-            debug_annotations: annotation::of(entry, &said),
-            r#type: Some(Type::Instant.into()),
-            track_uuid: None,
-            categories: vec![said.category.into()],
-            name: Some(said.title.into_owned()),
-            flow_ids: flows.to_vec(),
-        };
+impl Events<'_> {
+    fn add(&mut self, at: usize, flows: &[u64]) {
+        let entry = &self.entries[at];
+        let track = track(entry);
+        let event = event(entry, flows);
         match &entry.what {
             // How long it takes nobody sees: it ends with what its thread does next, or never.
-            What::Call(call) if call.unacknowledged > 0 => {
-                self.begin(entry.t, track, event);
-                self.destroying.insert(track);
+            What::Call(call) if call.unacknowledged > 0 => self.blocked(at, track, event),
+            What::Call(call) => {
+                self.slice((entry.t, entry.t + call.duration), track, event, Vec::new());
             }
-            What::Call(call) => self.call(entry.t, track, event, call.duration),
-            What::Wait { .. } => {
-                self.begin(entry.t, track, event);
-                *self.waiting.entry(track).or_default() += 1;
-            }
-            What::Woken { .. } => self.woken(entry.t, track, event),
+            What::Wait { .. } => self.blocked(at, track, event),
+            // Of a wait whose beginning was not recorded a moment remains.
+            What::Woken { .. } if self.woken.contains(&at) => {}
             _ => self.push(entry.t, BEGIN, track, event),
         }
     }
@@ -178,58 +168,51 @@ impl Events {
         self.events.push(Event { t, rank, track, event });
     }
 
-    fn begin(&mut self, t: u64, track: Track, mut event: TrackEvent) {
+    fn slice(
+        &mut self,
+        (from, to): (u64, u64),
+        track: Track,
+        mut event: TrackEvent,
+        at_end: Vec<DebugAnnotation>,
+    ) {
         event.r#type = Some(Type::SliceBegin.into());
-        self.push(t, BEGIN, track, event);
+        self.push(from, BEGIN, track, event);
+        let rank = if from == to { END_AT_ONCE } else { END };
+        let (r#type, debug_annotations) = (Some(Type::SliceEnd.into()), at_end);
+        self.push(to, rank, track, TrackEvent { debug_annotations, r#type, ..Default::default() });
     }
 
-    fn end(&mut self, t: u64, rank: u8, track: Track, debug_annotations: Vec<DebugAnnotation>) {
-        let r#type = Some(Type::SliceEnd.into());
-        self.push(t, rank, track, TrackEvent { debug_annotations, r#type, ..Default::default() });
+    /// A call in which its thread was blocked: until it returns, or its process or the record ends.
+    fn blocked(&mut self, at: usize, track: Track, event: TrackEvent) {
+        let entry = &self.entries[at];
+        let end = self.returns.get(&at).map(|end| &self.entries[*end]);
+        let of_process = || self.run.processes.get(&entry.process)?.ended;
+        let to = end.map(|end| end.t).or_else(of_process).unwrap_or(self.run.last);
+        let woken = end.filter(|end| matches!(end.what, What::Woken { .. }));
+        let at_end = woken.map(|woken| annotation::of(woken, &Description::of(woken)));
+        self.slice((entry.t, to), track, event, at_end.unwrap_or_default());
     }
+}
 
-    fn call(&mut self, t: u64, track: Track, event: TrackEvent, duration: u64) {
-        self.begin(t, track, event);
-        let rank = if duration == 0 { END_AT_ONCE } else { END };
-        self.end(t + duration, rank, track, Vec::new());
+/// The track that an entry is on.
+fn track(entry: &Entry) -> Track {
+    match (&entry.what, entry.thread) {
+        (What::Packet(_), _) => Track::Link(entry.process),
+        (_, Some(thread)) => Track::Thread(entry.process, thread),
+        (_, None) => Track::Others(entry.process),
     }
+}
 
-    /// The end of a wait. Of one whose beginning was not recorded a moment remains.
-    fn woken(&mut self, t: u64, track: Track, event: TrackEvent) {
-        let Some(waits) = self.waiting.get_mut(&track) else {
-            return self.push(t, BEGIN, track, event);
-        };
-        *waits -= 1;
-        if *waits == 0 {
-            self.waiting.remove(&track);
-        }
-        self.end(t, END_AT_ONCE, track, event.debug_annotations);
-    }
-
-    /// Ends the waits of a process, or of all.
-    fn nobody_waits(&mut self, t: u64, process: Option<u32>) {
-        for track in std::mem::take(&mut self.destroying) {
-            match process {
-                Some(process) if process != track.process() => {
-                    self.destroying.insert(track);
-                }
-                _ => self.end(t, END_AT_ONCE, track, Vec::new()),
-            }
-        }
-        for (track, waits) in std::mem::take(&mut self.waiting) {
-            if process.is_some_and(|process| process != track.process()) {
-                self.waiting.insert(track, waits);
-                continue;
-            }
-            for _ in 0..waits {
-                self.end(t, END_AT_ONCE, track, Vec::new());
-            }
-        }
-    }
-
-    fn finish(mut self, t: u64) -> Vec<Event> {
-        self.nobody_waits(t, None);
-        self.events
+/// The event of an entry, as a moment.
+fn event(entry: &Entry, flows: &[u64]) -> TrackEvent {
+    let said = Description::of(entry);
+    TrackEvent {
+        debug_annotations: annotation::of(entry, &said),
+        r#type: Some(Type::Instant.into()),
+        track_uuid: None,
+        categories: vec![said.category.into()],
+        name: Some(said.title.into_owned()),
+        flow_ids: flows.to_vec(),
     }
 }
 

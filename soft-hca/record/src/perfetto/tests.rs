@@ -154,7 +154,7 @@ fn plain(annotations: &[DebugAnnotation]) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-/// What is not there does no harm: any part of a record makes a trace whose flows have both ends.
+/// Missing entries do no harm: any part of a record makes a trace whose flows have both ends.
 #[test]
 fn parts_of_a_record_make_traces() {
     let (header, entries) = read(SAMPLE);

@@ -21,22 +21,22 @@ use crate::calls::ACKNOWLEDGES;
 use crate::description::{Description, Place};
 use crate::entry::{Call, Entry, Outcome, ReceiveQueue, What};
 use crate::model::{Region, Run};
-use crate::requests::{Matching, Request};
+use crate::requests::{Request, Requests};
 use crate::value::{Name, Named, Value};
 use crate::words::Names;
 use crate::{Header, entry};
 use names::Given;
 
-/// What a part of a process is about, each by its place in a list of the process.
+/// The subject of a part of a process, each by its index in a list of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// What a thread did.
+    /// Calls of a thread.
     Thread(usize),
     /// The end of a connection, by its id.
     End(usize),
     /// Asynchronous events.
     Async,
-    /// What became of a queue's requests: sends first, then receives.
+    /// The fates of a queue's requests: sends first, then receives.
     Queue(usize, bool),
 }
 
@@ -102,11 +102,13 @@ fn completions(entries: &[Entry], requests: Vec<Request>) -> HashMap<usize, Comp
         _ => false,
     };
     let mut all = HashMap::new();
-    for Request { executed, completion, receive, received, .. } in requests {
+    for Request { executed, completion, arrivals, .. } in requests {
         let of_send = Completes { is_receive: false, behind: executed };
-        let of_receive = Completes { is_receive: true, behind: receive.filter(is_own) };
         all.extend(completion.map(|at| (at, of_send)));
-        all.extend(received.map(|at| (at, of_receive)));
+        for arrival in arrivals {
+            let of_receive = Completes { is_receive: true, behind: arrival.receive.filter(is_own) };
+            all.extend(arrival.completion.map(|at| (at, of_receive)));
+        }
     }
     all
 }
@@ -178,7 +180,7 @@ impl Process {
         }
     }
 
-    /// What is created has its place from then on, whatever it is used for first.
+    /// A new object has its index from then on, whatever it is used for first.
     fn call(&mut self, call: &Call) {
         let Outcome::Done(values) = &call.result else { return };
         for Named(_, value) in values {
@@ -212,11 +214,11 @@ impl Process {
 
 /// All entries of a record.
 pub fn text(header: &Header, entries: &[Entry]) -> String {
-    let mut matching = Matching::default();
-    let regions = entries.iter().filter_map(|entry| matching.add(entry).region);
+    let mut requests = Requests::default();
+    let regions = entries.iter().filter_map(|entry| requests.entry(entry).region);
     let is_new = |region: &Region| matches!(region.object, Name::Mr(_)) && region.gone.is_none();
     let regions = regions.filter(is_new).collect();
-    let completions = completions(entries, matching.requests());
+    let completions = completions(entries, requests.all());
     let ends = disconnecting(entries);
     let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -230,7 +232,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
     for process in processes.values_mut() {
         for (_, items) in process.parts.iter_mut().filter(|(part, _)| matches!(part, Part::End(_)))
         {
-            // Who has called may have been told before or after.
+            // The calling side may get its event before or after.
             items.sort_by_key(|item| matches!(entries[item[0]].what, What::ConnectionEvent(_)));
         }
     }
@@ -256,7 +258,7 @@ pub fn text(header: &Header, entries: &[Entry]) -> String {
                     let is_receive = matches!(part, Part::Queue(_, true));
                     given.begin(
                         *index,
-                        Process::hidden(&matching.run, *number, &entry.what, is_receive),
+                        Process::hidden(&requests.run, *number, &entry.what, is_receive),
                     );
                     lines += if position == 0 { "    " } else { "\n      " };
                     let is_same_in_every_run = |place| place != Place::Aside;

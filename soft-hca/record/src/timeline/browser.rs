@@ -22,7 +22,7 @@ const NOTES: &str = "<script>window.testErrors = [];\
     for (const name of ['error', 'warn']) console[name] = (...what) => testErrors.push(name + ': ' + what.join(' '));\
     window.alert = () => testErrors.push('a command line was run');</script>";
 
-/// What there is to read about [`placed`].
+/// The references for [`placed`].
 const READ: &str = r##"[{"file":"timeline/browser.rs","function":"placed","texts":[
     {"text":"In C: placed in <browser>.c"},{"text":"Slides, p. 7: Sends.","link":"../docs/a page.html#seven"}]}]"##;
 
@@ -52,7 +52,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the script of the test says about a page in a window of this size.
+/// The result of the test's script on a page in a window of this size.
 fn outcome(program: &Path, folder: &Path, page: &str, size: &str) -> String {
     let script = format!("<script>{}</script></body>", include_str!("browser.js"));
     let page = page.replacen("<head>", &format!("<head>{NOTES}"), 1);

@@ -1,4 +1,4 @@
-//! What the page's script needs to know of a run, as JSON.
+//! Data of a run for the page's script, as JSON.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +20,14 @@ pub(super) fn data(correlation: &Correlation<'_>, layout: &Layout, sources: &Sou
     let mut entries = Map::new();
     let mut groups = Map::new();
     let mut texts = Map::new();
-    let shown = |at: &usize| layout.places[*at].is_some();
+    let shown = |at: &usize| layout.positions[*at].is_some();
     let threads = Threads::of(correlation);
     let queue_pairs = queue_pairs::of_entries(correlation);
     for at in (0..correlation.entries.len()).filter(shown) {
         let entry = &correlation.entries[at];
         let of = &correlation.groups_of[at];
         for &group in of {
-            // What belongs to a thing has to be seen at a glance.
+            // A group has to be seen at a glance.
             let shown: Vec<_> =
                 correlation.groups[group].iter().filter(|at| shown(at)).take(64).collect();
             groups.insert(group.to_string(), json!(shown));
@@ -95,9 +95,9 @@ fn members(correlation: &Correlation<'_>, at: usize) -> Vec<[String; 2]> {
     members.into_iter().map(|(name, value)| [name, value]).collect()
 }
 
-/// What a work request has met at the other side: a send the receives that took it, a receive its send.
+/// The counterpart of a work request at the other side: of a send the receives that took it, of a receive its send.
 fn met(correlation: &Correlation<'_>, at: usize) -> Option<String> {
-    let transfer = &correlation.transfers[correlation.transfer[at]?];
+    let transfer = correlation.transfer_of(at)?;
     let is_receive = |at: &usize| {
         transfer.arrivals.iter().any(|one| one.receive == Some(*at) || one.completion == Some(*at))
     };
@@ -134,7 +134,7 @@ impl Threads {
         threads
     }
 
-    /// That of an entry; of what no thread has done none, but where its process has only one.
+    /// The number of an entry's thread; none of what no thread has done, but where its process has only one.
     fn number(&self, correlation: &Correlation<'_>, at: usize) -> Option<usize> {
         let participant = correlation.participant[at];
         let alone = || (correlation.threads.count(participant) == 1).then_some(0);
@@ -167,7 +167,8 @@ fn names(correlation: &Correlation<'_>) -> Vec<String> {
 /// Queue pairs, each with whose it is.
 fn own_queue_pairs(correlation: &Correlation<'_>) -> Vec<Value> {
     let own = correlation.run.qps.iter();
-    let own = own.filter_map(|(number, qp)| Some((correlation.of_process(qp.process)?, *number)));
+    let own =
+        own.filter_map(|(number, qp)| Some((*correlation.of_process.get(&qp.process)?, *number)));
     let all: BTreeSet<(usize, u32)> = own.collect();
     let names = names(correlation);
     all.into_iter().map(|(participant, qp)| json!([qp, names[participant]])).collect()
@@ -187,8 +188,8 @@ fn commands(correlation: &Correlation<'_>, beneath: &[usize]) -> String {
 }
 
 fn by_name(correlation: &Correlation<'_>, process: u32) -> String {
-    match correlation.of_process(process) {
-        Some(by) => format!("{}, in its name", correlation.participants[by].title),
+    match correlation.of_process.get(&process) {
+        Some(&by) => format!("{}, in its name", correlation.participants[by].title),
         None => format!("process {process}, in its name"),
     }
 }

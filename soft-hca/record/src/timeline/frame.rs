@@ -1,4 +1,4 @@
-//! What stands where from left to right: the time, texts, and each participant's lanes.
+//! Columns from left to right: the time, texts, and each participant's lanes.
 //!
 //! Two participants face each other, with their texts outside and the queues inside, so that no
 //! arrow crosses a text. One, or more than two, have their texts in one column, and the lanes
@@ -9,11 +9,12 @@ use soft_hca_verbs::WrOpcode;
 
 use crate::correlation::Correlation;
 use crate::entry::What;
+use crate::requests::Request;
 
 /// A lane of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Lane {
-    /// What a thread calls, by its place among those that are told apart.
+    /// Calls of a thread, by its index among those that are told apart.
     Thread(usize),
     Events,
     Completions,
@@ -116,7 +117,7 @@ pub(super) struct Frame {
     pub(super) time: f64,
     pub(super) text_columns: Vec<TextColumn>,
     pub(super) columns: Vec<Column>,
-    pub(super) room: Room,
+    pub(super) dimensions: Dimensions,
 }
 
 /// Pixels between two bars of a lane.
@@ -138,7 +139,7 @@ pub(super) struct Most {
 
 /// How much room there is from left to right, in pixels of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Room {
+pub(super) struct Dimensions {
     after_time: f64,
     /// Of a column of texts that is one participant's, and of one that is everybody's.
     text: f64,
@@ -146,12 +147,12 @@ pub(super) struct Room {
     lane: f64,
     between_two: f64,
     between_more: f64,
-    /// What a participant's title needs above its lanes.
+    /// Pixels that a participant's title needs above its lanes.
     title: f64,
     /// Bars that stand side by side in a lane at most.
     pub(super) tracks: usize,
     pub(super) most: Most,
-    /// What texts are widened to fill, if they do not do so already.
+    /// The width that texts are widened to fill, if they do not do so already.
     width: f64,
     /// The size of the smallest texts.
     pub(super) small: f64,
@@ -162,7 +163,7 @@ pub(super) struct Room {
 }
 
 /// On a screen that is as wide as it likes.
-pub(super) const SCREEN: Room = Room {
+pub(super) const SCREEN: Dimensions = Dimensions {
     after_time: 16.0,
     text: 384.0,
     text_of_all: 430.0,
@@ -179,7 +180,7 @@ pub(super) const SCREEN: Room = Room {
 };
 
 /// On paper: A4 landscape has 285 mm between its margins, 1077 pixels of a browser's. Texts of 12.5 have 9 points then.
-pub(super) const PAPER: Room = Room {
+pub(super) const PAPER: Dimensions = Dimensions {
     after_time: 12.0,
     text: 160.0,
     text_of_all: 260.0,
@@ -196,7 +197,7 @@ pub(super) const PAPER: Room = Room {
 };
 
 /// On a phone, of whose 360 to 430 pixels this is nearly all, so that texts have the size that they say.
-pub(super) const PHONE: Room = Room {
+pub(super) const PHONE: Dimensions = Dimensions {
     after_time: 6.0,
     text: 0.0,
     text_of_all: 0.0,
@@ -223,45 +224,45 @@ impl Frame {
     /// For a run whose lanes need so many bars side by side.
     pub(super) fn of(
         correlation: &Correlation<'_>,
-        room: Room,
+        dimensions: Dimensions,
         tracks: impl Fn(usize, Lane) -> usize,
     ) -> Self {
-        if room.is_stacked {
-            return Self::stacked(correlation, room, &tracks);
+        if dimensions.is_stacked {
+            return Self::stacked(correlation, dimensions, &tracks);
         }
-        let frame = Self::with(correlation, room, &tracks);
-        let missing = (room.width - frame.width) / frame.text_columns.len() as f64;
+        let frame = Self::with(correlation, dimensions, &tracks);
+        let missing = (dimensions.width - frame.width) / frame.text_columns.len() as f64;
         if missing <= 0.0 {
             return frame;
         }
-        let (text, text_of_all) = (room.text + missing, room.text_of_all + missing);
-        Self::with(correlation, Room { text, text_of_all, ..room }, &tracks)
+        let (text, text_of_all) = (dimensions.text + missing, dimensions.text_of_all + missing);
+        Self::with(correlation, Dimensions { text, text_of_all, ..dimensions }, &tracks)
     }
 
     /// With texts above marks: as many lanes as there are share the width.
     fn stacked(
         correlation: &Correlation<'_>,
-        room: Room,
+        dimensions: Dimensions,
         tracks: &impl Fn(usize, Lane) -> usize,
     ) -> Self {
         let lanes = lanes_of_all(correlation);
         let gaps = lanes.len().saturating_sub(1) as f64;
-        let least = if lanes.len() == 2 { room.between_two } else { room.between_more };
+        let least = if lanes.len() == 2 { dimensions.between_two } else { dimensions.between_more };
         let count = lanes.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-        let own = (room.width - 2.0 * EDGE - least * gaps) / count;
-        let own = own.clamp(NARROWEST, room.lane);
+        let own = (dimensions.width - 2.0 * EDGE - least * gaps) / count;
+        let own = own.clamp(NARROWEST, dimensions.lane);
         let width = |participant: usize, lane: Lane| match lane {
             Lane::SendQueue | Lane::ReceiveQueue => {
-                let bars = tracks(participant, lane).clamp(1, room.tracks) as f64;
+                let bars = tracks(participant, lane).clamp(1, dimensions.tracks) as f64;
                 own.max(bars * TRACK + 2.0)
             }
-            Lane::Host => own.max(room.title),
+            Lane::Host => own.max(dimensions.title),
             _ => own,
         };
         let widths = lanes.iter().enumerate();
         let taken: f64 =
             widths.flat_map(|(number, own)| own.iter().map(move |lane| width(number, *lane))).sum();
-        let left = room.width - 2.0 * EDGE - taken;
+        let left = dimensions.width - 2.0 * EDGE - taken;
         let between = if gaps > 0.0 { least.max(left / gaps) } else { 0.0 };
         let (mut x, mut columns) = (EDGE, Vec::new());
         for (participant, own) in lanes.iter().enumerate() {
@@ -270,34 +271,34 @@ impl Frame {
             columns.push(Column { text_column: 0, lanes, mirrored, x, width: end - x });
             x = end + between;
         }
-        let width = room.width.max(x - between + EDGE);
-        let text = STACKED_TIME + room.after_time;
+        let width = dimensions.width.max(x - between + EDGE);
+        let text = STACKED_TIME + dimensions.after_time;
         Self {
             width,
             time: STACKED_TIME,
             text_columns: vec![TextColumn { x: text, width: width - text - EDGE }],
             columns,
-            room,
+            dimensions,
         }
     }
 
     fn with(
         correlation: &Correlation<'_>,
-        room: Room,
+        dimensions: Dimensions,
         tracks: &impl Fn(usize, Lane) -> usize,
     ) -> Self {
         let count = correlation.participants.len();
         let used = |participant: usize| used_lanes(correlation, participant);
         let width = |participant: usize, lane: Lane| {
             let least = match count {
-                2 if correlation.participants[participant].recorded => room.lane,
-                2 => room.title,
-                _ => room.lane.max(room.title / used(participant).len() as f64),
+                2 if correlation.participants[participant].recorded => dimensions.lane,
+                2 => dimensions.title,
+                _ => dimensions.lane.max(dimensions.title / used(participant).len() as f64),
             };
             match lane {
                 Lane::Thread(_) if correlation.threads.count(participant) > 1 => THREAD,
                 Lane::SendQueue | Lane::ReceiveQueue => {
-                    let bars = tracks(participant, lane).clamp(1, room.tracks) as f64;
+                    let bars = tracks(participant, lane).clamp(1, dimensions.tracks) as f64;
                     least.max(bars * TRACK + 14.0)
                 }
                 _ => least,
@@ -306,46 +307,46 @@ impl Frame {
         let place = |participant: usize, lanes: &[Lane], from: f64, mirrored: bool| {
             placed(lanes, from, mirrored, |lane| width(participant, lane))
         };
-        let mut x = TIME + room.after_time;
+        let mut x = TIME + dimensions.after_time;
         if count == 2 {
-            let left = TextColumn { x, width: room.text };
+            let left = TextColumn { x, width: dimensions.text };
             let lanes = lanes_of_all(correlation);
-            let (placed, end) = place(0, &lanes[0], x + room.text + BESIDE_TEXT, false);
+            let (placed, end) = place(0, &lanes[0], x + dimensions.text + BESIDE_TEXT, false);
             let first =
                 Column { text_column: 0, lanes: placed, mirrored: false, x, width: end - x };
-            x = end + room.between_two;
+            x = end + dimensions.between_two;
             let (placed, end) = place(1, &lanes[1], x, true);
-            let right = TextColumn { x: end + BESIDE_TEXT, width: room.text };
+            let right = TextColumn { x: end + BESIDE_TEXT, width: dimensions.text };
             let second = Column {
                 text_column: 1,
                 lanes: placed,
                 mirrored: true,
                 x,
-                width: right.x + room.text - x,
+                width: right.x + dimensions.text - x,
             };
-            let width = right.x + room.text + BESIDE_TEXT;
+            let width = right.x + dimensions.text + BESIDE_TEXT;
             return Self {
                 width,
                 time: TIME,
                 text_columns: vec![left, right],
                 columns: vec![first, second],
-                room,
+                dimensions,
             };
         }
-        let text_column = TextColumn { x, width: room.text_of_all };
-        x += room.text_of_all + BESIDE_TEXT + 14.0;
+        let text_column = TextColumn { x, width: dimensions.text_of_all };
+        x += dimensions.text_of_all + BESIDE_TEXT + 14.0;
         let mut columns = Vec::new();
         for participant in 0..count {
             let (lanes, end) = place(participant, &used(participant), x, false);
             columns.push(Column { text_column: 0, lanes, mirrored: false, x, width: end - x });
-            x = end + room.between_more;
+            x = end + dimensions.between_more;
         }
         Self {
-            width: x - room.between_more + BESIDE_TEXT,
+            width: x - dimensions.between_more + BESIDE_TEXT,
             time: TIME,
             text_columns: vec![text_column],
             columns,
-            room,
+            dimensions,
         }
     }
 }
@@ -401,7 +402,7 @@ fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
         (0..correlation.entries.len()).filter(|&at| correlation.participant[at] == participant);
     let mut lanes: Vec<_> = own.map(|at| lane(correlation, at)).collect();
     let reached = correlation.transfers.iter().any(|transfer| {
-        transfer.peer == Some(participant) && reaches_memory(correlation, transfer)
+        correlation.peer(transfer) == Some(participant) && reaches_memory(correlation, transfer)
     });
     lanes.extend((0..correlation.threads.count(participant)).map(Lane::Thread));
     if reached {
@@ -413,10 +414,7 @@ fn used_lanes(correlation: &Correlation<'_>, participant: usize) -> Vec<Lane> {
 }
 
 /// Whether a work request reads or writes the peer's memory without its help.
-pub(super) fn reaches_memory(
-    correlation: &Correlation<'_>,
-    transfer: &crate::correlation::Transfer,
-) -> bool {
+pub(super) fn reaches_memory(correlation: &Correlation<'_>, transfer: &Request) -> bool {
     let is_remote = |opcode: WrOpcode| opcode == WrOpcode::RDMA_READ || opcode.writes();
     let operation = correlation.operation(transfer);
     transfer.arrivals.is_empty() && operation.is_some_and(|(opcode, _)| is_remote(opcode))

@@ -1,4 +1,4 @@
-//! What stands where from top to bottom.
+//! Blocks and rows from top to bottom.
 //!
 //! A run is a pile of blocks: a part of it that is shown, rounds that are folded, or a word about
 //! what was left out. A block has rows; where a long time passes between two, there is a break.
@@ -10,9 +10,9 @@ mod lines;
 mod picture;
 mod rows;
 
-use super::frame::{Frame, PAPER, PHONE, Room, SCREEN};
+use super::frame::{Dimensions, Frame, PAPER, PHONE, SCREEN};
 use crate::correlation::Correlation;
-use picture::Place;
+use picture::Position;
 
 pub(super) use picture::{
     Bar, BarKind, Block, Break, Kind, Layout, Line, LineKind, Row, STRIP, Text,
@@ -35,9 +35,9 @@ impl Layout {
         Self::with(correlation, PHONE)
     }
 
-    fn with(correlation: &Correlation<'_>, room: Room) -> Self {
-        let mut drafts = blocks::cut(correlation, room.most);
-        let has_two = correlation.participants.len() == 2 && !room.is_stacked;
+    fn with(correlation: &Correlation<'_>, dimensions: Dimensions) -> Self {
+        let mut drafts = blocks::cut(correlation, dimensions.most);
+        let has_two = correlation.participants.len() == 2 && !dimensions.is_stacked;
         let text_columns = if has_two { 2 } else { 1 };
         let mut rows: Vec<Vec<rows::Draft>> = drafts
             .iter()
@@ -45,8 +45,8 @@ impl Layout {
             .collect();
         let spans = bars::spans(correlation, &rows);
         let frame =
-            Frame::of(correlation, room, |participant, lane| spans.tracks(participant, lane));
-        let mut places = vec![None; correlation.entries.len()];
+            Frame::of(correlation, dimensions, |participant, lane| spans.tracks(participant, lane));
+        let mut positions = vec![None; correlation.entries.len()];
         let idle = rows::idle(correlation, &rows);
         let mut before = None;
         let mut blocks: Vec<Block> = Vec::new();
@@ -64,7 +64,7 @@ impl Layout {
             for (row, number_of_row) in placed.rows.iter().zip(0..) {
                 for &at in &row.entries {
                     let column = &frame.columns[correlation.participant[at]];
-                    places[at] = Some(Place {
+                    positions[at] = Some(Position {
                         block: number,
                         row: number_of_row,
                         y: row.y + row.middle,
@@ -83,7 +83,7 @@ impl Layout {
                 lines: Vec::new(),
             });
         }
-        let mut layout = Self { frame, blocks, places };
+        let mut layout = Self { frame, blocks, positions };
         bars::draw(correlation, &mut layout, &spans);
         lines::draw(correlation, &mut layout);
         layout

@@ -76,7 +76,7 @@ fn picture(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
     }
 }
 
-/// What was recorded.
+/// The title: the recorded command.
 fn title(correlation: &Correlation<'_>) -> String {
     if !correlation.header.command.is_empty() {
         return words::command_line(&correlation.header.command);
@@ -172,7 +172,7 @@ fn hangs(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
             entry.t >= hang.t
                 && entry.process == hang.process
                 && entry.place() == hang.source.as_deref()
-                && layout.places[*at].is_some()
+                && layout.positions[*at].is_some()
         };
         let what = match (0..correlation.entries.len()).find(is_that) {
             Some(at) => format!("<a href=\"#\" data-go=\"{at}\">{what}</a>"),
@@ -185,7 +185,7 @@ fn hangs(correlation: &Correlation<'_>, layout: &Layout, out: &mut String) {
     *out += "</ul>\n";
 }
 
-/// Who is not in the picture.
+/// The processes that are not in the picture.
 fn aside(correlation: &Correlation<'_>) -> String {
     let pids = correlation.aside.iter().filter_map(|&at| match correlation.entries[at].what {
         What::ProcessBegan { pid, .. } => Some(format!("; soft-hca's daemon has pid {pid}")),
@@ -215,7 +215,7 @@ fn block(correlation: &Correlation<'_>, layout: &Layout, number: usize, out: &mu
             );
         }
         // On paper nobody unfolds it.
-        Kind::Folded { rounds, .. } if layout.frame.room.is_still => {
+        Kind::Folded { rounds, .. } if layout.frame.dimensions.is_still => {
             let strip = svg::strip(layout, above, number, "strip torn");
             let _ = writeln!(
                 out,
@@ -270,7 +270,7 @@ fn not_here(entries: usize) -> String {
     )
 }
 
-/// What there is in a part of the run, in a few words.
+/// The content of a part of the run, in a few words.
 fn summary(correlation: &Correlation<'_>, phase: Phase) -> String {
     if phase != Phase::Messages {
         return String::new();

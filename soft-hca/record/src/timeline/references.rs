@@ -1,4 +1,4 @@
-//! What there is to read about the functions of a run's programs, for the page to show beside their calls. The
+//! References about the functions of a run's programs, for the page to show beside their calls. The
 //! texts are others': of a course, of a manual.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) struct Text {
     link: Option<String>,
 }
 
-/// What there is about a function.
+/// The references about a function.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Reference {
     /// Its source, or the end of the source's path.
@@ -35,7 +35,7 @@ impl References {
     /// `texts`, each an object with `text` and maybe `link`, an address relative to the page.
     ///
     /// # Errors
-    /// What is wrong with the text; a link that is not relative.
+    /// Parses them. An error tells what is wrong with the text, such as a link that is not relative.
     pub fn parse(json: &str) -> Result<Self, String> {
         let all: Vec<Reference> = serde_json::from_str(json).map_err(|error| error.to_string())?;
         let links = all.iter().flat_map(|one| &one.texts).filter_map(|text| text.link.as_deref());

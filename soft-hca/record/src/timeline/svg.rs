@@ -42,7 +42,7 @@ fn open(frame: &Frame, class: &str, top: f64, height: f64) -> String {
 
 /// The panels behind the participants' lanes, if no texts stand there.
 fn panels(frame: &Frame, top: f64, height: f64, out: &mut String) {
-    if frame.room.is_stacked {
+    if frame.dimensions.is_stacked {
         return;
     }
     for column in &frame.columns {
@@ -154,9 +154,9 @@ pub(super) fn block(correlation: &Correlation<'_>, layout: &Layout, number: usiz
         }
         for row in rows {
             // Above marks there is no place for a time alone.
-            if !row.texts.is_empty() || !layout.frame.room.is_stacked {
+            if !row.texts.is_empty() || !layout.frame.dimensions.is_stacked {
                 // Its head has no place for the unit.
-                let time = match layout.frame.room.is_stacked {
+                let time = match layout.frame.dimensions.is_stacked {
                     true => time_and_unit(correlation, row.t),
                     false => time(correlation, row.t),
                 };

@@ -63,7 +63,7 @@ fn each_entry_is_there_or_counted() {
         let layouts = [Layout::of(&correlation), Layout::on_phone(&correlation)];
         let page = html(&header, &entries, &Sources::default());
         for (picture, layout) in pictures(&page).into_iter().zip(&layouts) {
-            let placed = layout.places.iter().flatten().count();
+            let placed = layout.positions.iter().flatten().count();
             let beneath: usize = correlation.beneath.values().map(Vec::len).sum();
             let not_drawn = left_out(layout) + correlation.aside.len() + beneath;
             assert_eq!(placed + not_drawn, entries.len());
@@ -156,11 +156,11 @@ fn arrows_arrive(correlation: &Correlation<'_>, layout: &Layout) {
                 assert!((0.0..=block.height).contains(&y));
                 assert!((0.0..=layout.frame.width).contains(&x));
             }
-            assert!(line.entries.iter().all(|&at| layout.places[at].is_some()));
+            assert!(line.entries.iter().all(|&at| layout.positions[at].is_some()));
         }
     }
     assert_eq!(heads, tails);
-    let shown = |at: Option<usize>| at.is_some_and(|at| layout.places[at].is_some());
+    let shown = |at: Option<usize>| at.is_some_and(|at| layout.positions[at].is_some());
     let met = correlation.transfers.iter().filter(|t| shown(t.executed)).map(|t| t.arrivals.len());
     let lines = layout.blocks.iter().flat_map(|block| &block.lines);
     let messages = lines.filter(|line| line.kind == LineKind::Message && line.heads[1]);
@@ -178,7 +178,7 @@ fn what_belongs_together_is_found() {
         let [arrival] = transfer.arrivals.as_slice() else { panic!("one receive") };
         assert!(arrival.receive.is_some() && arrival.completion.is_some());
         let sender = correlation.participant[transfer.posted.unwrap()];
-        assert_eq!(arrival.participant, 1 - sender);
+        assert_eq!(correlation.of_process[&arrival.process], 1 - sender);
     }
     let name = |at: usize| match &entries[at].what {
         What::Call(call) => call.name.as_str(),
@@ -240,12 +240,13 @@ fn a_message_over_the_link_arrives_where_it_is_received() {
     let received =
         |at: &usize| matches!(&entries[*at].what, What::Completion(done) if done.qp == peer);
     let received: Vec<_> = (0..entries.len()).filter(received).collect();
-    let found = correlation.transfers.iter().map(|one| (one.over_link, one.arrivals[0].completion));
+    let found = correlation.transfers.iter().map(|one| one.arrivals[0]);
+    let found = found.map(|arrival| (arrival.over_link, arrival.completion));
     assert_eq!(found.collect::<Vec<_>>(), [(true, Some(received[0])), (true, Some(received[1]))]);
     let lines = layout.blocks.iter().flat_map(|block| &block.lines);
     let messages = lines.filter(|line| line.kind == LineKind::Message);
     let arrows: Vec<_> = messages.map(|line| (line.from.1, line.to.1)).collect();
-    let y = |at: usize| layout.places[at].unwrap().y;
+    let y = |at: usize| layout.positions[at].unwrap().y;
     assert_eq!(arrows, [received[0], received[1]].map(|at| (y(at), y(at))));
     let executed = correlation.transfers[0].executed.unwrap();
     assert!(y(executed) > y(received[1]), "what is acknowledged later stands lower");
@@ -272,7 +273,7 @@ fn each_thread_has_its_lane() {
         lanes.filter(|(lane, ..)| matches!(lane, Lane::Thread(_))).count()
     };
     assert_eq!((lanes(0), lanes(1)), (2, 1), "a side with one thread looks as ever");
-    let x = |at: Option<usize>| layout.places[at.unwrap()].unwrap().x;
+    let x = |at: Option<usize>| layout.positions[at.unwrap()].unwrap().x;
     let other = entries.iter().position(|entry| entry.thread == Some(9000));
     let first = entries.iter().position(|entry| entry.thread == Some(4720 + CLIENT));
     assert!(x(other) > x(first));
@@ -301,7 +302,7 @@ fn a_receive_that_nobody_saw_posted_has_a_bar_before() {
     let page = html(&header, &entries, &Sources::default());
     let (_, paper) = page.split_once("id=\"paper\"").unwrap();
     for picture in pictures(&page).into_iter().chain([paper]) {
-        // What crosses a border is in two images.
+        // A bar that crosses a border is in two images.
         let bars = picture.split("bar receive before\" data-b=\"").skip(1);
         let bars: HashSet<_> = bars.filter_map(|bar| bar.split('"').next()).collect();
         assert_eq!(bars.len(), 2, "those that were seen at a call");
@@ -321,8 +322,8 @@ fn a_phone_has_texts_above_marks() {
             let lines = row.texts.iter().map(|text| 1 + text.more.len() + text.reason.len()).max();
             let below = MIDDLE + LINE * lines.map_or(0.0, |lines| lines as f64 - 0.5);
             assert!(lines.is_none() || row.middle > below, "{row:?}");
-            let places = row.entries.iter().filter_map(|&at| layout.places[at]);
-            assert!(places.into_iter().all(|place| place.y == row.y + row.middle));
+            let positions = row.entries.iter().filter_map(|&at| layout.positions[at]);
+            assert!(positions.into_iter().all(|position| position.y == row.y + row.middle));
         }
     }
 }
@@ -370,7 +371,7 @@ fn rounds_are_folded_and_can_be_unfolded() {
     assert_eq!((rounds.rounds, rounds.transfers, left_out), (197, 394, 0));
     let page = html(&header, &entries, &Sources::default());
     assert!(page.contains("197 more rounds like this one"));
-    // What differs is never folded.
+    // Rounds that differ are never folded.
     let mut run = Run::connected(&["server"]);
     let reason =
         json!({ "check": "receiver_not_ready", "waited": 9, "min_rnr_timer": 0, "rnr_retry": 1 });
@@ -382,7 +383,7 @@ fn rounds_are_folded_and_can_be_unfolded() {
     let correlation = Correlation::new(&header, &entries);
     let layout = Layout::of(&correlation);
     let failed = correlation.failures()[0];
-    let place = layout.places[failed].unwrap();
+    let place = layout.positions[failed].unwrap();
     assert!(matches!(layout.blocks[place.block].kind, Kind::Shown));
 }
 
@@ -391,7 +392,7 @@ fn a_long_run_gives_a_page_of_bounded_size() {
     let (header, entries) = ping_pong(2_000);
     let page = html(&header, &entries, &Sources::default());
     assert!(page.len() < 3_000_000, "{}", page.len());
-    // What has no rounds at all is cut in the middle.
+    // A run without rounds is cut in the middle.
     let mut run = Run::connected(&["server"]);
     for i in 0..3_000u64 {
         let name = format!("ibv_call_{}", i * i % 7919);
@@ -409,7 +410,7 @@ fn a_long_run_gives_a_page_of_bounded_size() {
     assert!(page.contains("not in this picture"));
     let correlation = Correlation::new(&header, &entries);
     let layout = Layout::of(&correlation);
-    assert!(layout.places[correlation.failures()[0]].is_some(), "a failure is always there");
+    assert!(layout.positions[correlation.failures()[0]].is_some(), "a failure is always there");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Queue pairs that somebody has made up, or changed, between two steps.
 
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::port::{Busy, Port};
+use crate::transport::packet_sender::{Busy, PacketSender};
 use crate::transport::queue_pair::QueuePair;
 use crate::transport::request::{Failure, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::snapshot::most_bytes;
@@ -143,7 +143,7 @@ impl Target for Anybody {
 /// A network that loses everything. Each packet has to fit its buffer.
 struct Nowhere;
 
-impl Port for Nowhere {
+impl PacketSender for Nowhere {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

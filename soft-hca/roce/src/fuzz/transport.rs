@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::port::{Busy, Port};
+use crate::transport::packet_sender::{Busy, PacketSender};
 use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::WINDOW;
@@ -40,7 +40,7 @@ impl<'a> Input<'a> {
 /// A program that does what its own sequence of numbers says.
 struct Program {
     state: u32,
-    /// What is posted, and not in flight yet.
+    /// Requests that are posted, and not in flight yet.
     posted: VecDeque<WorkRequest>,
     /// Lengths of the requests in flight, and the first one's name.
     requests: VecDeque<u32>,
@@ -327,7 +327,7 @@ struct Wire {
     request_psn: Psn,
 }
 
-impl Port for Wire {
+impl PacketSender for Wire {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,

@@ -1,4 +1,4 @@
-//! What goes wrong on the way and is put right, or not, as rxe counts it.
+//! Errors on the way, be they put right or not, as rxe counts them.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,9 +44,9 @@ impl Event {
 
 /// How often each has been since it was asked for last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Happened([u32; Event::COUNT]);
+pub struct EventCounts([u32; Event::COUNT]);
 
-impl Happened {
+impl EventCounts {
     pub(super) fn count(&mut self, event: Event) {
         let times = &mut self.0[event as usize];
         *times = times.saturating_add(1);

@@ -23,7 +23,7 @@ enum Message {
     Write { reth: Reth, arrived: u32 },
 }
 
-/// What a packet of a send or write is, or several consecutive ones together.
+/// The part of a message in a packet of a send or write, or in several consecutive ones together.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// The message that it begins, if it is a first or only packet.
@@ -79,7 +79,7 @@ pub(super) const RUN: usize = 64;
 /// Consecutive packets of one message.
 #[derive(Debug)]
 pub(super) struct Run<'r, 'p> {
-    /// What they are together.
+    /// Their part of the message.
     segment: Segment,
     pub packets: &'r [Packet<'p>],
 }

@@ -22,8 +22,8 @@
 //!
 //! A [`QueuePair`](queue_pair::QueuePair) is both of them. It holds no payload: a packet names a
 //! range of its work request, or of memory that the peer reads, and the bytes are copied when the
-//! packet is built in the [`Port`](port::Port)'s buffer. Whatever the caller is asked for he may
-//! refuse as [busy](port::Busy), and then it is as if a packet had been lost, or it is asked for
+//! packet is built in the [`PacketSender`](packet_sender::PacketSender)'s buffer. Whatever the caller is asked for he may
+//! refuse as [busy](packet_sender::Busy), and then it is as if a packet had been lost, or it is asked for
 //! again later. All that is kept is bounded: requests in flight by a window, responses and requests
 //! that are kept for duplicates by `max_dest_rd_atomic`.
 //!
@@ -31,7 +31,7 @@
 //! | --- | --- |
 //! | [`queue_pair`] | what a caller has: [`queue_pair::QueuePair`] |
 //! | [`attributes`] | of a connection: MTU, PSNs, timers, depths |
-//! | [`port`] | where packets leave: [`port::Port`] |
+//! | [`packet_sender`] | where packets leave: [`packet_sender::PacketSender`] |
 //! | [`request`] | work requests, segmented into packets, and whose they are: [`request::SendQueue`] |
 //! | [`target`] | receives, and memory that the peer uses: [`target::Target`] |
 //! | `requester`, `responder` | the two halves of a reliable connection |
@@ -49,7 +49,7 @@ pub mod attributes;
 mod error_state;
 pub mod events;
 mod message;
-pub mod port;
+pub mod packet_sender;
 mod probe;
 pub mod queue_pair;
 pub mod request;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::Attributes;
-use super::events::Happened;
-use super::port::{Busy, Port};
+use super::events::EventCounts;
+use super::packet_sender::{Busy, PacketSender};
 use super::request::{Failure, Outgoing, SendQueue, WorkRequest};
 use super::requester::RcRequester;
 use super::responder::{RcResponder, Response};
@@ -14,7 +14,7 @@ use super::uc;
 use crate::wire::opcode::Service;
 use crate::wire::packet::Packet;
 
-/// What was busy is tried again after so long.
+/// The time after which a busy target is tried again.
 const BUSY_NS: u64 = 100_000;
 
 /// A service whose queue pairs are not connected.
@@ -42,7 +42,7 @@ pub enum State {
 /// The caller hands in packets ([`QueuePair::handle_packets`]) and calls [`QueuePair::poll`] after
 /// that, when requests were posted, and at the [`QueuePair::deadline`]. What the queue pair wants of
 /// the caller it asks for meanwhile: requests and their memory of a [`SendQueue`], receives and
-/// remotely accessible memory of a [`Target`], packets to be sent of a [`Port`].
+/// remotely accessible memory of a [`Target`], packets to be sent of a [`PacketSender`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct QueuePair {
     pub(super) requester: Option<RequesterHalf>,
@@ -119,16 +119,16 @@ impl QueuePair {
         [transport, self.retry_at].into_iter().flatten().min()
     }
 
-    /// What has happened since this was asked for last.
-    pub fn take_happened(&mut self) -> Happened {
-        let mut happened = Happened::default();
+    /// Takes the counts of events since the last call.
+    pub fn take_event_counts(&mut self) -> EventCounts {
+        let mut counts = EventCounts::default();
         if let Some(RequesterHalf::Reliable(requester)) = &mut self.requester {
-            happened.take(&mut requester.happened);
+            counts.take(&mut requester.event_counts);
         }
         if let ResponderHalf::Reliable(responder) = &mut self.responder {
-            happened.take(&mut responder.happened);
+            counts.take(&mut responder.event_counts);
         }
-        happened
+        counts
     }
 
     /// Packets of the peer, in the order in which they came. Several at once are cheaper than one
@@ -174,7 +174,7 @@ impl QueuePair {
         &mut self,
         now_ns: u64,
         most: usize,
-        port: &mut impl Port,
+        port: &mut impl PacketSender,
         queue: &mut impl SendQueue,
         target: &mut impl Target,
     ) -> bool {
@@ -216,7 +216,7 @@ impl QueuePair {
     fn respond(
         &mut self,
         most: usize,
-        port: &mut impl Port,
+        port: &mut impl PacketSender,
         target: &mut impl Target,
     ) -> (usize, bool) {
         let (mut sent, mut is_busy) = (0, false);
@@ -237,7 +237,12 @@ impl QueuePair {
     /// Sends what waits to be sent, if some of it is the data of reads, up to `most` packets (or up to 63 more). To
     /// be called before packets are handled that came behind the reads: who finds what these bring may end the
     /// connection, and with it the memory is gone.
-    pub fn send_data(&mut self, most: usize, port: &mut impl Port, target: &mut impl Target) {
+    pub fn send_data(
+        &mut self,
+        most: usize,
+        port: &mut impl PacketSender,
+        target: &mut impl Target,
+    ) {
         if matches!(&self.responder, ResponderHalf::Reliable(responder) if responder.owes_data()) {
             self.respond(most, port, target);
         }
@@ -253,7 +258,7 @@ impl QueuePair {
 
     /// Sends acknowledgements that are due, as the last thing that it does: its requests and the memory
     /// of reads may be gone.
-    pub fn answer(&mut self, port: &mut impl Port, target: &mut impl Target) {
+    pub fn answer(&mut self, port: &mut impl PacketSender, target: &mut impl Target) {
         let ResponderHalf::Reliable(responder) = &mut self.responder else { return };
         let mut send =
             |target: &mut _, responses: &[Response]| send_responses(port, target, responses);
@@ -271,7 +276,7 @@ impl QueuePair {
         }
     }
 
-    /// What the connection has.
+    /// The connection's attributes.
     pub(crate) fn attributes(&self) -> &Attributes {
         match &self.responder {
             ResponderHalf::Reliable(responder) => responder.attributes(),
@@ -290,7 +295,7 @@ impl QueuePair {
 
 /// Sends packets of one request.
 fn send_requests(
-    port: &mut impl Port,
+    port: &mut impl PacketSender,
     queue: &mut impl SendQueue,
     packets: &[Outgoing],
 ) -> Result<(), Failure> {
@@ -301,7 +306,7 @@ fn send_requests(
 
 /// Sends packets that respond to one request.
 fn send_responses(
-    port: &mut impl Port,
+    port: &mut impl PacketSender,
     target: &mut impl Target,
     responses: &[Response],
 ) -> Result<(), Refusal> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attributes::{Attributes, Mtu};
-use super::port::Busy;
+use super::packet_sender::Busy;
 use crate::wire::bth::Psn;
 use crate::wire::headers::{AtomicEth, Feth, Immediate, Reth};
 use crate::wire::opcode::{Operation, SendEnd, Service};
@@ -23,7 +23,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// What lies `offset` bytes further.
+    /// The address `offset` bytes further.
     pub(super) const fn at(self, offset: u32) -> Remote {
         Remote { address: self.address.wrapping_add(offset as u64), ..self }
     }
@@ -39,7 +39,7 @@ impl From<Reth> for Remote {
     }
 }
 
-/// What a work request asks for: `enum ibv_wr_opcode`, but for what is local.
+/// The operation of a work request: `enum ibv_wr_opcode`, but for local ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Opcode {
@@ -53,21 +53,21 @@ pub enum Opcode {
     CompareSwap {
         /// Where they are.
         remote: Remote,
-        /// What they have to be.
+        /// The value that they have to have.
         compare: u64,
-        /// What they become.
+        /// Their new value.
         swap: u64,
     },
     /// Something is added to 8 bytes of the peer; the original value comes back.
     FetchAdd {
         /// Where they are.
         remote: Remote,
-        /// What is added.
+        /// The addend.
         add: u64,
     },
     /// 8 bytes into memory of the peer, atomically.
     AtomicWrite(Remote),
-    /// What was written to memory of the peer before becomes visible or persistent, as the header
+    /// Earlier writes to memory of the peer become visible or persistent, as the header
     /// says.
     Flush(Remote, Feth),
 }
@@ -86,7 +86,7 @@ impl Opcode {
 pub struct WorkRequest {
     /// By which the caller knows it.
     pub id: u64,
-    /// What it asks for.
+    /// Its operation.
     pub opcode: Opcode,
     /// Bytes to be sent, written, read or flushed; 8 for atomics.
     pub length: u32,

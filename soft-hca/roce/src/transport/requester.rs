@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use arrayvec::ArrayVec;
 
 use super::attributes::Attributes;
-use super::events::{Event, Happened};
+use super::events::{Event, EventCounts};
 use super::message::{RUN, payloads};
 use super::probe::{Probe, Silence};
 use super::request::{Failure, MAX_MESSAGE, Opcode, Outgoing, SendQueue, Status, WorkRequest};
@@ -77,7 +77,7 @@ pub struct RcRequester {
     retransmitting: bool,
     /// The first PSN of a request that fails when it is the oldest one, and its status.
     stop: Option<(u64, Status)>,
-    pub(super) happened: Happened,
+    pub(super) event_counts: EventCounts,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl RcRequester {
             rnr_retries: attributes.rnr_retry,
             retransmitting: false,
             stop: None,
-            happened: Happened::default(),
+            event_counts: EventCounts::default(),
         }
     }
 
@@ -241,7 +241,7 @@ impl RcRequester {
                 return 0;
             }
         }
-        self.happened.count(Event::Retried);
+        self.event_counts.count(Event::Retried);
         self.probe.sent(now_ns);
         let is_followed = self.next_psn > self.oldest_unacked + u64::from(numbers);
         self.probed = is_followed.then_some(self.oldest_unacked);
@@ -365,13 +365,13 @@ impl RcRequester {
             Syndrome::Nak(NakCode::PsnSequence) if waiting => {}
             Syndrome::RnrNak { .. } if waiting => {}
             Syndrome::Nak(NakCode::PsnSequence) => {
-                self.happened.count(Event::SequenceErrorReceived);
+                self.event_counts.count(Event::SequenceErrorReceived);
                 if self.acknowledge(now_ns, at) {
                     self.nak_received();
                 }
             }
             Syndrome::RnrNak { timer } => {
-                self.happened.count(Event::RnrReceived);
+                self.event_counts.count(Event::RnrReceived);
                 if self.acknowledge(now_ns, at) {
                     self.rnr_wait(now_ns, timer);
                 }
@@ -534,7 +534,7 @@ impl RcRequester {
     fn nak_received(&mut self) {
         if !self.retransmitting && !matches!(self.timer, Timer::RnrWait(_)) {
             self.retransmitting = true;
-            self.happened.count(Event::Retried);
+            self.event_counts.count(Event::Retried);
             self.window.shrink();
             self.retransmit();
         }
@@ -546,12 +546,12 @@ impl RcRequester {
         match self.retries.checked_sub(1) {
             Some(retries) => {
                 self.retries = retries;
-                self.happened.count(Event::Retried);
+                self.event_counts.count(Event::Retried);
                 self.window.shrink();
                 self.retransmit();
             }
             None => {
-                self.happened.count(Event::RetriesExceeded);
+                self.event_counts.count(Event::RetriesExceeded);
                 self.fail(Status::RetryExceeded);
             }
         }
@@ -564,7 +564,7 @@ impl RcRequester {
             match self.rnr_retries.checked_sub(1) {
                 Some(retries) => self.rnr_retries = retries,
                 None => {
-                    self.happened.count(Event::RnrRetriesExceeded);
+                    self.event_counts.count(Event::RnrRetriesExceeded);
                     return self.fail(Status::RnrRetryExceeded);
                 }
             }

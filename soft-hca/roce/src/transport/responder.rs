@@ -15,7 +15,7 @@ use arrayvec::ArrayVec;
 
 use super::attributes::Attributes;
 use super::error_state::ErrorState;
-use super::events::{Event, Happened};
+use super::events::{Event, EventCounts};
 use super::message::{RUN, Reassembly, Run, is_segment};
 use super::request::{MAX_MESSAGE, Remote};
 use super::resource::{Again, Outcome, Resources};
@@ -52,7 +52,7 @@ pub struct RcResponder {
     resources: Resources,
     responses: VecDeque<Pending>,
     pub(super) error: ErrorState,
-    pub(super) happened: Happened,
+    pub(super) event_counts: EventCounts,
 }
 
 /// A response that waits to be sent.
@@ -90,7 +90,7 @@ impl RcResponder {
             resources: Resources::default(),
             responses: VecDeque::new(),
             error: ErrorState::Operational,
-            happened: Happened::default(),
+            event_counts: EventCounts::default(),
         }
     }
 
@@ -143,11 +143,11 @@ impl RcResponder {
                     }
                 }
                 1.. => {
-                    self.happened.count(Event::OutOfSequenceRequest);
+                    self.event_counts.count(Event::OutOfSequenceRequest);
                     self.nak(self.expected_psn, Syndrome::Nak(NakCode::PsnSequence));
                 }
                 _ => {
-                    self.happened.count(Event::DuplicateRequest);
+                    self.event_counts.count(Event::DuplicateRequest);
                     self.repeat(first, target);
                 }
             }
@@ -307,7 +307,7 @@ impl RcResponder {
             Refusal::NotReady => {
                 let timer = self.attributes.min_rnr_timer;
                 if self.nak(psn, Syndrome::RnrNak { timer }) {
-                    self.happened.count(Event::RnrSent);
+                    self.event_counts.count(Event::RnrSent);
                 }
                 return;
             }

@@ -6,16 +6,16 @@ use super::attributes::Attributes;
 use super::queue_pair::{QueuePair, RequesterHalf, ResponderHalf};
 use super::requester::WINDOW;
 
-/// What a work request in flight takes at most.
+/// The most bytes of a work request in flight.
 const REQUEST_BYTES: usize = 80;
 /// Bytes of a response that waits, and of the end of one, at most.
 const RESPONSE_BYTES: usize = 44;
 /// Bytes of a request that is kept for its duplicates, at most.
 const RESOURCE_BYTES: usize = 56;
-/// What there is of each queue pair.
+/// Bytes of each queue pair.
 const FIXED_BYTES: usize = 256;
 
-/// What [`QueuePair::save`] takes at most.
+/// The most bytes of [`QueuePair::save`].
 pub fn most_bytes(attributes: &Attributes) -> usize {
     let Attributes { max_rd_atomic, max_dest_rd_atomic, .. } = *attributes;
     let resources = usize::from(max_dest_rd_atomic);

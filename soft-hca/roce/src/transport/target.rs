@@ -1,9 +1,9 @@
-//! What the peer's requests act upon: receive work requests and memory.
+//! Targets of the peer's requests: receive work requests and memory.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::port::Busy;
+use super::packet_sender::Busy;
 use super::request::Remote;
 use crate::wire::headers::{Feth, Immediate};
 use crate::wire::opcode::SendEnd;
@@ -58,9 +58,9 @@ pub enum Access {
 pub enum Atomic {
     /// To `swap` if it is `compare`.
     CompareSwap {
-        /// What it has to be.
+        /// The value that it has to have.
         compare: u64,
-        /// What it becomes.
+        /// Its new value.
         swap: u64,
     },
     /// Adds so much, and wraps.
@@ -69,7 +69,7 @@ pub enum Atomic {
     Write([u8; 8]),
 }
 
-/// What completes a receive work request.
+/// The operation that completes a receive work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A send.

@@ -133,7 +133,7 @@ impl fmt::Display for Qpn {
 /// looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is; see [`opcode`](super::opcode).
+    /// The packet's opcode; see [`opcode`](super::opcode).
     pub opcode: u8,
     /// The receiver is to have an event.
     pub solicited: bool,

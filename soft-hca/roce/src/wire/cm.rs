@@ -43,7 +43,7 @@ pub const CLASS_VERSION: u8 = 2;
 pub const METHOD_SEND: u8 = 0x03;
 const BASE_VERSION: u8 = 1;
 
-/// What a message is: a [`Header`]'s attribute.
+/// Kinds of messages: a [`Header`]'s attribute.
 pub mod attribute {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const REQ: u16 = 0x10;
@@ -61,7 +61,7 @@ pub mod attribute {
 
 pub mod reason;
 
-/// What a [`SidrRep`] says (`enum ib_cm_sidr_status`).
+/// Statuses of a [`SidrRep`] (`enum ib_cm_sidr_status`).
 pub mod sidr_status {
     /// [`SidrRep::qpn`](super::SidrRep::qpn) takes datagrams.
     pub const SUCCESS: u8 = 0;
@@ -142,7 +142,7 @@ message! {
         local_comm_id: CommId = (0, 0, 32);
         /// The vendor of the options in the MAD's modifier, 24 bits.
         vendor_id: u32 = (5, 0, 24);
-        /// What is to be connected to; see [`service_id`].
+        /// The service to connect to; see [`service_id`].
         service_id: u64 = (8, 0, 64);
         /// The sender's adapter.
         local_ca_guid: u64 = (16, 0, 64);
@@ -254,7 +254,7 @@ message! {
         initiator_depth: u8 = (25, 0, 8);
         /// How long the sender's adapter takes to acknowledge: 4.096 us * 2^n, 5 bits.
         target_ack_delay: u8 = (26, 0, 5);
-        /// What became of the alternate path, 2 bits.
+        /// The outcome of the alternate path, 2 bits.
         failover_accepted: u8 = (26, 5, 2);
         /// The sender counts credits.
         flow_control: bool = (26, 7, 1);
@@ -314,7 +314,7 @@ message! {
         request_id: CommId = (0, 0, 32);
         /// The partition.
         pkey: u16 = (4, 0, 16);
-        /// What is asked for; see [`service_id`].
+        /// The requested service; see [`service_id`].
         service_id: u64 = (8, 0, 64);
         /// The program's, behind a [`CmaHeader`] in the IP port spaces.
         private_data: PrivateData<{ private_data::SIDR_REQ }> = (16, 0, 1728);
@@ -332,7 +332,7 @@ message! {
         info_length: u8 = (5, 0, 8);
         /// The queue pair.
         qpn: Qpn = (8, 0, 24);
-        /// What was asked for.
+        /// The service that was requested.
         service_id: u64 = (12, 0, 64);
         /// The queue pair's key.
         qkey: u32 = (20, 0, 32);

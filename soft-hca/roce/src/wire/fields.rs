@@ -18,7 +18,7 @@ fn put_number(bytes: &mut [u8], at: usize, width: usize, number: u64) {
     }
 }
 
-/// What can be in a field.
+/// A type of fields.
 pub(super) trait Field {
     /// Reads `width` bits from bit `at` on.
     fn get(bytes: &[u8], at: usize, width: usize) -> Self;

@@ -128,7 +128,7 @@ impl AtomicEth {
 /// A responder's acknowledgement, and how many messages it has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aeth {
-    /// What became of the request.
+    /// The outcome of the request.
     pub syndrome: Syndrome,
     /// Message sequence number: the count of completed messages, 24 bits that wrap.
     pub msn: u32,
@@ -151,7 +151,7 @@ impl Aeth {
     }
 }
 
-/// What became of a request. IBTA volume 1, 9.7.5.2.1, tables 45 to 47.
+/// The outcome of a request. IBTA volume 1, 9.7.5.2.1, tables 45 to 47.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Syndrome {
     /// Acknowledged. The code (0 to 31) stands for the number of receive work requests that are
@@ -203,6 +203,7 @@ impl Syndrome {
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum NakCode {
     /// Packets are missing; the NAK's PSN is the expected one.
@@ -227,7 +228,7 @@ pub const fn rnr_delay(timer: u8) -> Duration {
     Duration::from_micros(CENTI_MS[(timer & 0x1f) as usize] * 10)
 }
 
-/// What a FLUSH is to make visible or lasting. IBTA volume 1, annex A19 (memory placement
+/// The placement and selectivity of a FLUSH. IBTA volume 1, annex A19 (memory placement
 /// extensions).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feth {

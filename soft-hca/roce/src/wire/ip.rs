@@ -1,4 +1,4 @@
-//! What carries a packet: IP addresses, which are GIDs, and the IP and UDP headers around it.
+//! The carrier of a packet: IP addresses, which are GIDs, and the IP and UDP headers around it.
 //!
 //! A GID is an IPv6 address, or an IPv4 address as `::ffff:a.b.c.d`; a group's likewise
 //! (`cma_iboe_set_mgid`). Programs see the IP header only with datagrams: the first 40 bytes of a

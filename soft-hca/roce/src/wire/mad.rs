@@ -22,7 +22,7 @@ pub const GSI_QPN: Qpn = Qpn::new(1);
 /// Its key.
 pub const GSI_QKEY: u32 = 0x8001_0000;
 
-/// What begins every management datagram.
+/// The header of every management datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The version of this header: 1.
@@ -31,7 +31,7 @@ pub struct Header {
     pub class: u8,
     /// The version of the service.
     pub class_version: u8,
-    /// What is done with the attribute.
+    /// The method that is applied to the attribute.
     pub method: u8,
     /// The status of an answer.
     pub status: u16,
@@ -39,7 +39,7 @@ pub struct Header {
     pub class_specific: u16,
     /// A number by which the asker knows the answer.
     pub transaction: u64,
-    /// What the data are.
+    /// The kind of the data.
     pub attribute: u16,
     /// More about that.
     pub modifier: u32,

@@ -1,4 +1,4 @@
-//! What a packet is: the opcode of its base header, and the extended headers that the opcode says.
+//! Operations of packets: the opcode of the base header, and the extended headers that go with it.
 //! IBTA volume 1, 9.2.2, table 38; `rxe_opcode.c`.
 //!
 //! The upper three bits of an opcode are the [`Service`], the lower five the operation. Only those
@@ -53,7 +53,7 @@ pub enum SendEnd {
     Invalidate(u32),
 }
 
-/// What a packet is, with its extended headers.
+/// The operation of a packet, with its extended headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Operation {

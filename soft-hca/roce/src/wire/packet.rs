@@ -85,7 +85,7 @@ pub enum BuildError {
 pub struct Headers {
     /// The service.
     pub service: Service,
-    /// What the packet is, with its extended headers.
+    /// The packet's operation, with its extended headers.
     pub operation: Operation,
     /// The receiver is to have an event.
     pub solicited: bool,

@@ -46,7 +46,7 @@ pub struct Record<'a> {
     pub hop_limit: u8,
     /// The UDP payload, with the ICRC.
     pub packet: &'a [u8],
-    /// What else there is to say; nothing if it is empty. Of more than 64 KiB the beginning
+    /// A comment; none if it is empty. Of more than 64 KiB the beginning
     /// counts.
     pub comment: &'a str,
 }
@@ -159,7 +159,7 @@ impl<W: Write> Recording<W> {
         self.to.flush()
     }
 
-    /// What the recording is written to, which nothing is held back from.
+    /// The writer that the recording goes to, with all that was held back.
     pub fn into_inner(self) -> W {
         self.to
     }

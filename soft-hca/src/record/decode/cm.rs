@@ -23,7 +23,7 @@ fn name(number: u32, payload: &[u8]) -> String {
         command::JOIN_IP_MCAST | command::JOIN_MCAST => "rdma_join_multicast",
         command::LEAVE_MCAST => "rdma_leave_multicast",
         command::QUERY_ROUTE => "ucma_query_route",
-        command::QUERY => match ucma::Query::decode(payload).map(|asked| asked.option) {
+        command::QUERY => match ucma::Query::decode(payload).map(|requested| requested.option) {
             Ok(query::ADDR) => "ucma_query_addr",
             Ok(query::PATH) => "ucma_query_path",
             Ok(query::GID) => "ucma_query_gid",
@@ -86,8 +86,8 @@ fn arguments(
     let mut done = Vec::new();
     let args = match number {
         command::CREATE_ID => {
-            let asked = ucma::CreateId::decode(payload)?;
-            let space = match asked.ps {
+            let requested = ucma::CreateId::decode(payload)?;
+            let space = match requested.ps {
                 port_space::TCP => "RDMA_PS_TCP".into(),
                 port_space::UDP => "RDMA_PS_UDP".into(),
                 port_space::IPOIB => "RDMA_PS_IPOIB".into(),
@@ -95,9 +95,9 @@ fn arguments(
                 other => format!("{other:#x}"),
             };
             if let Some(number) = answered {
-                let is_datagram = matches!(asked.ps, port_space::UDP | port_space::IPOIB)
-                    || u32::from(asked.qp_type) == qp_type::UD;
-                objects.ids.insert((proc, asked.uid), (number, is_datagram));
+                let is_datagram = matches!(requested.ps, port_space::UDP | port_space::IPOIB)
+                    || u32::from(requested.qp_type) == qp_type::UD;
+                objects.ids.insert((proc, requested.uid), (number, is_datagram));
                 if is_datagram {
                     objects.datagram_ids.insert(number);
                 } else {
@@ -112,56 +112,56 @@ fn arguments(
         }
         command::LEAVE_MCAST => vec![named("membership", ucma::Target::decode(payload)?.id)],
         command::BIND_IP | command::BIND => {
-            let asked = match number {
+            let requested = match number {
                 command::BIND => ucma::Bind::decode(payload)?,
                 _ => ucma::Bind::decode_ip(payload)?,
             };
-            vec![id(asked.id), address("addr", Some(asked.address))]
+            vec![id(requested.id), address("addr", Some(requested.address))]
         }
         command::RESOLVE_IP | command::RESOLVE_ADDR => {
-            let asked = match number {
+            let requested = match number {
                 command::RESOLVE_ADDR => ucma::ResolveAddr::decode(payload)?,
                 _ => ucma::ResolveAddr::decode_ip(payload)?,
             };
             vec![
-                id(asked.id),
-                address("src_addr", asked.src),
-                address("dst_addr", Some(asked.dst)),
-                named("timeout_ms", asked.timeout_ms),
+                id(requested.id),
+                address("src_addr", requested.src),
+                address("dst_addr", Some(requested.dst)),
+                named("timeout_ms", requested.timeout_ms),
             ]
         }
         command::RESOLVE_ROUTE => {
-            let asked = ucma::ResolveRoute::decode(payload)?;
-            vec![id(asked.id), named("timeout_ms", asked.timeout_ms)]
+            let requested = ucma::ResolveRoute::decode(payload)?;
+            vec![id(requested.id), named("timeout_ms", requested.timeout_ms)]
         }
         command::LISTEN => {
-            let asked = ucma::Listen::decode(payload)?;
-            vec![id(asked.id), named("backlog", asked.backlog)]
+            let requested = ucma::Listen::decode(payload)?;
+            vec![id(requested.id), named("backlog", requested.backlog)]
         }
         command::CONNECT => {
-            let asked = ucma::Connect::decode(payload)?;
-            [id(asked.id)].into_iter().chain(parameters(&asked.param)).collect()
+            let requested = ucma::Connect::decode(payload)?;
+            [id(requested.id)].into_iter().chain(parameters(&requested.param)).collect()
         }
         command::ACCEPT => {
-            let asked = ucma::Accept::decode(payload)?;
-            let is_datagram = objects.datagram_ids.contains(&asked.id);
-            objects.ids.insert((proc, asked.uid), (asked.id, is_datagram));
-            let given = (asked.param.valid != 0).then(|| parameters(&asked.param));
-            [id(asked.id)].into_iter().chain(given.into_iter().flatten()).collect()
+            let requested = ucma::Accept::decode(payload)?;
+            let is_datagram = objects.datagram_ids.contains(&requested.id);
+            objects.ids.insert((proc, requested.uid), (requested.id, is_datagram));
+            let given = (requested.param.valid != 0).then(|| parameters(&requested.param));
+            [id(requested.id)].into_iter().chain(given.into_iter().flatten()).collect()
         }
         command::REJECT => {
-            let asked = ucma::Reject::decode(payload)?;
-            vec![id(asked.id), named("private_data_len", asked.private_data.len() as u32)]
+            let requested = ucma::Reject::decode(payload)?;
+            vec![id(requested.id), named("private_data_len", requested.private_data.len() as u32)]
         }
         command::DISCONNECT => vec![id(disconnect_id(payload)?)],
         command::INIT_QP_ATTR => {
-            let asked = ucma::InitQpAttr::decode(payload)?;
-            vec![id(asked.id), named("qp_state", QpState(asked.qp_state).to_string())]
+            let requested = ucma::InitQpAttr::decode(payload)?;
+            vec![id(requested.id), named("qp_state", QpState(requested.qp_state).to_string())]
         }
         command::SET_OPTION => {
             // The value is elsewhere in the program's memory.
-            let asked = abi::SetOption::read(payload)?;
-            let option = match (asked.level, asked.optname) {
+            let requested = abi::SetOption::read(payload)?;
+            let option = match (requested.level, requested.optname) {
                 (option::LEVEL_ID, option::ID_TOS) => "RDMA_OPTION_ID_TOS".into(),
                 (option::LEVEL_ID, option::ID_REUSEADDR) => "RDMA_OPTION_ID_REUSEADDR".into(),
                 (option::LEVEL_ID, option::ID_AFONLY) => "RDMA_OPTION_ID_AFONLY".into(),
@@ -169,29 +169,29 @@ fn arguments(
                 (option::LEVEL_IB, option::IB_PATH) => "RDMA_OPTION_IB_PATH".into(),
                 (level, name) => format!("{level}/{name}"),
             };
-            vec![id(asked.id), named("optname", option)]
+            vec![id(requested.id), named("optname", option)]
         }
         command::NOTIFY => {
-            let asked = ucma::Notify::decode(payload)?;
-            vec![id(asked.id), named("event", EventType(asked.event).to_string())]
+            let requested = ucma::Notify::decode(payload)?;
+            vec![id(requested.id), named("event", EventType(requested.event).to_string())]
         }
         command::JOIN_IP_MCAST | command::JOIN_MCAST => {
-            let asked = match number {
+            let requested = match number {
                 command::JOIN_MCAST => ucma::JoinMcast::decode(payload)?,
                 _ => ucma::JoinMcast::decode_ip(payload)?,
             };
             done.extend(answered.map(|number| named("membership", number)));
-            vec![id(asked.id), address("addr", Some(asked.address))]
+            vec![id(requested.id), address("addr", Some(requested.address))]
         }
         command::MIGRATE_ID => {
-            let asked = ucma::MigrateId::decode(payload)?;
-            vec![id(asked.id), named("channel", Name::EventChannel(fd as u32))]
+            let requested = ucma::MigrateId::decode(payload)?;
+            vec![id(requested.id), named("channel", Name::EventChannel(fd as u32))]
         }
         command::QUERY => vec![id(ucma::Query::decode(payload)?.id)],
         command::WRITE_CM_EVENT => {
-            let asked = ucma::WriteEvent::decode(payload)?;
-            let event = named("event", CmEvent(asked.event).to_string());
-            vec![id(asked.id), event, named("status", asked.status)]
+            let requested = ucma::WriteEvent::decode(payload)?;
+            let event = named("event", CmEvent(requested.event).to_string());
+            vec![id(requested.id), event, named("status", requested.status)]
         }
         _ => Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! What processes trace, decoded: entries of a record, where numbers have names.
+//! Decodes traced events into entries of a record, where numbers have names.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -30,7 +30,7 @@ use soft_hca_core::errno::{Errno, Label};
 use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{self, Event, Notice, Raised, Stalled, Wait, Woken};
 use soft_hca_core::trace::{About, Record};
-use soft_hca_fault::Happened;
+use soft_hca_fault::FaultReport;
 use soft_hca_record::calls::ACKNOWLEDGES;
 use soft_hca_record::entry::{
     Call, Channel, Entry, Failure, MatchedReceive, Outcome, Role, Seen, Unacknowledged, What,
@@ -45,7 +45,7 @@ use objects::Objects;
 use packets::Packets;
 use places::Places;
 
-/// What is known of the fabric from the records so far.
+/// The state of the fabric from the records so far.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// Processes by their index in the fabric: number in the record, and whether it is known what
@@ -53,7 +53,7 @@ pub(super) struct Decoder {
     processes: HashMap<u32, (u32, bool)>,
     count: u32,
     objects: Objects,
-    /// What the link has sent.
+    /// Packets that the link has sent.
     packets: Packets,
     /// Processes, by their index, that have called `exit`: what is told when they have ended.
     exits: HashMap<u32, What>,
@@ -68,7 +68,7 @@ impl Decoder {
         Self { began, ..Self::default() }
     }
 
-    /// What a record of a process says, which may need an entry for a process before it.
+    /// The entries of a process's record, which may need one for a process before it.
     pub(super) fn entries(&mut self, by: u32, record: &Record) -> Vec<Entry> {
         let mut entries = Vec::new();
         let About { thread, proc, t, site } = record.about;
@@ -89,7 +89,7 @@ impl Decoder {
         entries
     }
 
-    /// That records of a process are missing.
+    /// The entry that says that records of a process are missing.
     pub(super) fn dropped(&mut self, t: u64, proc: u32, count: u64) -> Vec<Entry> {
         let t = t.saturating_sub(self.began);
         let mut entries = Vec::new();
@@ -248,7 +248,7 @@ fn notice_event(Notice { event_type, qpn }: Notice, place: &[u8]) -> What {
 
 /// A call to which a fault has happened. It counts as made if it only was late or skipped.
 fn fault(bytes: &[u8]) -> Option<Call> {
-    let Happened { call: name, specs, outcome } = Happened::decode(bytes)?;
+    let FaultReport { call: name, specs, outcome } = FaultReport::decode(bytes)?;
     let result = match outcome.is_empty() {
         true => Outcome::Done(Vec::new()),
         false => Outcome::Refused {
@@ -276,7 +276,7 @@ fn compared_value((label, value): (Label, u64)) -> Named {
         Label::Srq => Name::Srq(number).into(),
         Label::State => QpState(number).to_string().into(),
         Label::Access => AccessFlags::from_bits_retain(number).to_string().into(),
-        Label::Asked | Label::Limit | Label::Entries | Label::Handle | Label::More => {
+        Label::Requested | Label::Limit | Label::Entries | Label::Handle | Label::More => {
             Value::Number(value as i64)
         }
     };
@@ -315,7 +315,7 @@ fn unacknowledged(left: &event::Unacknowledged) -> Option<Unacknowledged> {
     Some(Unacknowledged { of, events: left.events })
 }
 
-/// What `ibv_is_fork_initialized` gives.
+/// The result of `ibv_is_fork_initialized`.
 fn fork_status(number: u32) -> &'static str {
     match number {
         0 => "IBV_FORK_DISABLED",

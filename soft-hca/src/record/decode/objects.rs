@@ -18,9 +18,9 @@ pub(super) struct Handle {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     pub sends: u32,
-    pub send_elements: u32,
+    pub send_sges: u32,
     pub receives: u32,
-    pub receive_elements: u32,
+    pub receive_sges: u32,
     /// The capacity that it has, not the one that was requested.
     pub inline: u32,
 }

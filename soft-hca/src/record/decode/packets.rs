@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 
 use soft_hca_core::trace::event;
-use soft_hca_record::entry::{Direction, Packet, PacketNote};
-use soft_hca_roce::wire::headers::{Aeth, NakCode, Syndrome, rnr_delay};
+use soft_hca_record::entry::{Direction, Ignored, Packet, PacketNote, Retransmission};
+use soft_hca_roce::wire::headers::{Aeth, Syndrome, rnr_delay};
 use soft_hca_roce::wire::{ip, opcode};
 
 /// Packet sequence numbers have so many bits.
 const PSN_BITS: u32 = 24;
 
-/// What a queue pair has sent.
+/// Packets that a queue pair has sent.
 #[derive(Debug)]
 struct Sending {
     /// The next new packet.
     next: u32,
-    /// What the peer has refused, if that is why packets come again.
-    refused: Option<&'static str>,
+    /// The peer's refusal, if that is why packets come again.
+    refused: Option<Retransmission>,
 }
 
-/// What queue pairs have sent by the link.
+/// Packets that queue pairs have sent by the link.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     sending: HashMap<u32, Sending>,
@@ -29,16 +29,6 @@ pub(super) struct Packets {
 fn is_before(psn: u32, next: u32) -> bool {
     let ahead = next.wrapping_sub(psn) & ((1 << PSN_BITS) - 1);
     ahead != 0 && ahead < 1 << (PSN_BITS - 1)
-}
-
-fn refusal(code: NakCode) -> &'static str {
-    match code {
-        NakCode::PsnSequence => "PSN sequence error, packets before it are missing",
-        NakCode::InvalidRequest => "invalid request",
-        NakCode::RemoteAccess => "remote access error",
-        NakCode::RemoteOperational => "remote operational error",
-        NakCode::InvalidRd => "invalid reliable datagram",
-    }
 }
 
 impl Packets {
@@ -58,10 +48,8 @@ impl Packets {
         } = *traced;
         let answer = (aeth != u32::MAX).then(|| Aeth::decode(&aeth.to_be_bytes()).syndrome);
         let note = match (ignored, answer) {
-            (1, _) => Some(PacketNote::Ignored("no queue pair takes it".into())),
-            (2.., _) => {
-                Some(PacketNote::Ignored("the queue pair is connected to another address".into()))
-            }
+            (1, _) => Some(PacketNote::Ignored(Ignored::NoQueuePair)),
+            (2.., _) => Some(PacketNote::Ignored(Ignored::OtherAddress)),
             (_, Some(syndrome)) => {
                 if is_received != 0 {
                     self.heard(qpn, syndrome);
@@ -71,7 +59,7 @@ impl Packets {
                     Syndrome::RnrNak { timer } => {
                         Some(PacketNote::RnrNak(rnr_delay(timer).as_nanos() as u64))
                     }
-                    Syndrome::Nak(code) => Some(PacketNote::Nak(refusal(code).into())),
+                    Syndrome::Nak(code) => Some(PacketNote::Nak(code)),
                     Syndrome::Reserved(_) => None,
                 }
             }
@@ -97,8 +85,8 @@ impl Packets {
         let first = Sending { next: psn, refused: None };
         let sending = self.sending.entry(qpn).or_insert(first);
         if is_before(psn, sending.next) {
-            let why = sending.refused.unwrap_or("no acknowledgement has come in time");
-            return Some(PacketNote::Retransmission(why.into()));
+            let why = sending.refused.unwrap_or(Retransmission::Timeout);
+            return Some(PacketNote::Retransmission(why));
         }
         sending.next = psn.wrapping_add(1);
         sending.refused = None;
@@ -109,8 +97,8 @@ impl Packets {
     fn heard(&mut self, qpn: u32, syndrome: Syndrome) {
         let Some(sending) = self.sending.get_mut(&qpn) else { return };
         sending.refused = match syndrome {
-            Syndrome::RnrNak { .. } => Some("the receiver was not ready"),
-            Syndrome::Nak(code) => Some(refusal(code)),
+            Syndrome::RnrNak { .. } => Some(Retransmission::ReceiverNotReady),
+            Syndrome::Nak(code) => Some(Retransmission::Nak(code)),
             _ => None,
         };
     }
@@ -143,17 +131,17 @@ mod tests {
         let mut packets = Packets::default();
         let mut send = |psn| packet(&mut packets, 0x04, psn, u32::MAX, 0);
         assert_eq!((send(0xff_fffe), send(0xff_ffff), send(0)), (None, None, None));
-        let late = "no acknowledgement has come in time";
-        assert_eq!(send(0xff_ffff), Some(PacketNote::Retransmission(late.into())));
+        let late = Some(PacketNote::Retransmission(Retransmission::Timeout));
+        assert_eq!(send(0xff_ffff), late);
         assert_eq!(send(1), None);
         // A receiver that is not ready, with timer 1.
         let note = packet(&mut packets, 0x11, 1, 0x2100_0000, 1);
         assert_eq!(note, Some(PacketNote::RnrNak(10_000)));
         let again = packet(&mut packets, 0x04, 1, u32::MAX, 0);
-        assert_eq!(again, Some(PacketNote::Retransmission("the receiver was not ready".into())));
+        assert_eq!(again, Some(PacketNote::Retransmission(Retransmission::ReceiverNotReady)));
         assert_eq!(packet(&mut packets, 0x11, 1, 0x1f00_0001, 1), Some(PacketNote::Ack));
         let again = packet(&mut packets, 0x04, 1, u32::MAX, 0);
-        assert_eq!(again, Some(PacketNote::Retransmission(late.into())));
+        assert_eq!(again, late);
     }
 
     #[test]
@@ -170,6 +158,6 @@ mod tests {
         let packet = Packets::default().packet(&traced);
         assert_eq!((&packet.from[..], &packet.to[..]), ("192.0.2.1", "2001:db8::1"));
         assert_eq!((&packet.opcode[..], packet.direction), ("UD_SEND_ONLY", Direction::Received));
-        assert!(matches!(packet.note, Some(PacketNote::Ignored(_))));
+        assert_eq!(packet.note, Some(PacketNote::Ignored(Ignored::NoQueuePair)));
     }
 }

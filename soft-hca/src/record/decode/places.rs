@@ -16,7 +16,7 @@ pub(in super::super) struct Places {
     symbols: Symbols,
 }
 
-/// What `ibv_reg_mr` and `ibv_reg_mr_iova`, which are macros, may call: the command has the name that
+/// The function that `ibv_reg_mr` and `ibv_reg_mr_iova`, which are macros, may call: the command has the name that
 /// the program has written.
 const BEHIND_MACRO: &str = "ibv_reg_mr_iova2";
 

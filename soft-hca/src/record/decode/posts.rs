@@ -32,7 +32,7 @@ pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> 
         args.push(named("opcode", WrOpcode(refused.opcode).to_string()));
         args.push(named("send_flags", flags.to_string()));
     }
-    args.push(named("num_sge", refused.elements as i32));
+    args.push(named("num_sge", refused.sges as i32));
     let limits = objects.limits.get(&queue).copied();
     let why = match posts {
         Posts::Send => limits.and_then(|limits| send(refused, &limits)),
@@ -44,12 +44,12 @@ pub(super) fn refused(objects: &Objects, refused: &PostRefused) -> Option<Call> 
     Some(Call { name: name.into(), args, duration: 0, result, unacknowledged: 0 })
 }
 
-fn full(refused: &PostRefused, asked: u32) -> Vec<Named> {
-    vec![named("posted", refused.used), named("room", refused.room), named("asked", asked)]
+fn full(refused: &PostRefused, requested: u32) -> Vec<Named> {
+    vec![named("posted", refused.used), named("room", refused.room), named("requested", requested)]
 }
 
-fn compared(asked: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
-    vec![named("asked", asked), named("limit", limit)]
+fn compared(requested: impl Into<soft_hca_record::Value>, limit: u32) -> Vec<Named> {
+    vec![named("requested", requested), named("limit", limit)]
 }
 
 fn send(refused: &PostRefused, limits: &Limits) -> Why {
@@ -58,8 +58,8 @@ fn send(refused: &PostRefused, limits: &Limits) -> Why {
     }
     let is_atomic = WrOpcode(refused.opcode).fetches();
     let is_inline = SendFlags::from_bits_retain(refused.flags).contains(SendFlags::INLINE);
-    if refused.elements > limits.send_elements {
-        let compared = compared(refused.elements as i32, limits.send_elements);
+    if refused.sges > limits.send_sges {
+        let compared = compared(refused.sges as i32, limits.send_sges);
         Some((Refusal::SendSges, compared))
     } else if is_inline && refused.length > limits.inline.into() {
         let compared = compared(refused.length as i64, limits.inline);
@@ -82,8 +82,8 @@ fn receive(refused: &PostRefused, limits: &Limits, posts: Posts) -> Why {
             _ => Refusal::ReceiveQueueFull,
         };
         Some((why, full(refused, limits.receives)))
-    } else if refused.elements > limits.receive_elements {
-        let compared = compared(refused.elements as i32, limits.receive_elements);
+    } else if refused.sges > limits.receive_sges {
+        let compared = compared(refused.sges as i32, limits.receive_sges);
         Some((Refusal::ReceiveSges, compared))
     } else if posts == Posts::Receive && QpState(refused.state) == QpState::RESET {
         let state = named("state", QpState::RESET.to_string());

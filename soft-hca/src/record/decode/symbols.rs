@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use addr2line::Loader;
 use object::{Object, ObjectSymbol, ReadCache};
 
-/// What is known of the place of a call.
+/// The source line of a call.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// Which of the callers it is: one whose source is the program's own.
@@ -34,7 +34,7 @@ impl fmt::Debug for Symbols {
 /// A file of code.
 struct Module {
     loader: Loader,
-    /// What a distribution's package of debug information has for it.
+    /// Its debug information from a distribution's package.
     separate: Option<Loader>,
     /// The functions in the tables of symbols, by their first byte.
     functions: BTreeMap<u64, Symbol>,

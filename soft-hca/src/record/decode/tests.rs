@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::trace::cause;
 use soft_hca_core::trace::event::{
-    self, Began, Changed, Channel, Completion, Element, Ended, Event, Executed, Notice, Polled,
-    Raised, ReceivePosted, SendPosted, Stalled, Wait, Woken,
+    self, Began, Changed, Channel, Completion, Ended, Event, Executed, Notice, Polled, Raised,
+    ReceivePosted, SendPosted, Stalled, TracedSge, Wait, Woken,
 };
 use soft_hca_core::trace::{About, Record, Site};
 use soft_hca_core::uapi::verbs::event as event_type;
@@ -26,7 +26,7 @@ const US: u32 = 2;
 /// Of its peer, which has done some of it.
 const THEM: u32 = 3;
 
-/// What becomes of an event of ours that the process with an index has traced: the last entry,
+/// The decoded entry of an event that the process with an index has traced: the last one,
 /// without what all have.
 fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     let mut decoder = Decoder::new(100);
@@ -43,8 +43,8 @@ fn decoded(by: u32, event: impl Into<Event>, tail: &[u8]) -> Value {
     last
 }
 
-fn list() -> [Element; 2] {
-    [(4096, 8), (8192, 2)].map(|(address, length)| Element { address, length, lkey: 257 })
+fn list() -> [TracedSge; 2] {
+    [(4096, 8), (8192, 2)].map(|(address, length)| TracedSge { address, length, lkey: 257 })
 }
 
 fn sges() -> Value {
@@ -285,7 +285,7 @@ fn refusals_reach_the_record_as_they_are() {
         let call = event::Call { errno: Errno::EBUSY.number(), ..event::Call::default() };
         let line = decoded(US, call, &why).to_string();
         let What::Call(call) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
-        let values = ["asked for", "limit"].into_iter().zip([3, 2]);
+        let values = ["requested", "limit"].into_iter().zip([3, 2]);
         let expected = Outcome::Refused {
             error: Failure::Error(ErrorNumber::EBUSY),
             reason: Some(refusal),

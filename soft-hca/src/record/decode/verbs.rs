@@ -100,8 +100,8 @@ fn arguments(
         }
         command::QUERY_DEVICE | command::EX_QUERY_DEVICE => vec![context()],
         command::QUERY_PORT => {
-            let asked: request::QueryPort = command.request().ok()?;
-            vec![context(), named("port_num", asked.port_num)]
+            let requested: request::QueryPort = command.request().ok()?;
+            vec![context(), named("port_num", requested.port_num)]
         }
         command::ALLOC_PD => {
             let pd = read::<answer::AllocPd>(answer);
@@ -109,57 +109,57 @@ fn arguments(
             vec![context()]
         }
         command::DEALLOC_PD => {
-            let asked: request::DeallocPd = command.request().ok()?;
-            vec![named("pd", Name::Pd(asked.pd_handle))]
+            let requested: request::DeallocPd = command.request().ok()?;
+            vec![named("pd", Name::Pd(requested.pd_handle))]
         }
         command::REG_MR => {
-            let asked: request::RegMr = command.request().ok()?;
+            let requested: request::RegMr = command.request().ok()?;
             if let Some(mr) = read::<answer::RegMr>(answer) {
                 done.push(named("mr", Name::Mr(mr.mr_handle)));
                 done.push(named("lkey", Name::Key(mr.lkey)));
                 done.push(named("rkey", Name::Key(mr.rkey)));
             }
             let mut args = vec![
-                named("pd", Name::Pd(asked.pd_handle)),
-                named("addr", Name::Address(asked.start)),
-                named("length", asked.length as i64),
-                named("access", access(asked.access_flags)),
+                named("pd", Name::Pd(requested.pd_handle)),
+                named("addr", Name::Address(requested.start)),
+                named("length", requested.length as i64),
+                named("access", access(requested.access_flags)),
             ];
-            if asked.hca_va != asked.start {
-                args.push(named("iova", Name::Address(asked.hca_va)));
+            if requested.hca_va != requested.start {
+                args.push(named("iova", Name::Address(requested.hca_va)));
             }
             args
         }
         command::DEREG_MR => {
-            let asked: request::DeregMr = command.request().ok()?;
-            vec![named("mr", Name::Mr(asked.mr_handle))]
+            let requested: request::DeregMr = command.request().ok()?;
+            vec![named("mr", Name::Mr(requested.mr_handle))]
         }
         command::ALLOC_MW => {
-            let asked: request::AllocMw = command.request().ok()?;
+            let requested: request::AllocMw = command.request().ok()?;
             if let Some(mw) = read::<answer::AllocMw>(answer) {
                 done.push(named("mw", Name::Mw(mw.mw_handle)));
                 done.push(named("rkey", Name::Key(mw.rkey)));
             }
-            vec![named("pd", Name::Pd(asked.pd_handle)), named("type", asked.mw_type)]
+            vec![named("pd", Name::Pd(requested.pd_handle)), named("type", requested.mw_type)]
         }
         command::DEALLOC_MW => {
-            let asked: request::DeallocMw = command.request().ok()?;
-            vec![named("mw", Name::Mw(asked.mw_handle))]
+            let requested: request::DeallocMw = command.request().ok()?;
+            vec![named("mw", Name::Mw(requested.mw_handle))]
         }
         command::CREATE_AH => {
-            let asked: request::CreateAh = command.request().ok()?;
+            let requested: request::CreateAh = command.request().ok()?;
             let ah = read::<answer::CreateAh>(answer);
             done.extend(ah.map(|answer| named("ah", Name::Ah(answer.ah_handle))));
             vec![
-                named("pd", Name::Pd(asked.pd_handle)),
-                named("dgid", gid(asked.attr.grh.dgid)),
-                named("sgid_index", asked.attr.grh.sgid_index),
-                named("port_num", asked.attr.port_num),
+                named("pd", Name::Pd(requested.pd_handle)),
+                named("dgid", gid(requested.attr.grh.dgid)),
+                named("sgid_index", requested.attr.grh.sgid_index),
+                named("port_num", requested.attr.port_num),
             ]
         }
         command::DESTROY_AH => {
-            let asked: request::DestroyAh = command.request().ok()?;
-            vec![named("ah", Name::Ah(asked.ah_handle))]
+            let requested: request::DestroyAh = command.request().ok()?;
+            vec![named("ah", Name::Ah(requested.ah_handle))]
         }
         command::CREATE_COMP_CHANNEL => {
             let made = read::<answer::CreateCompChannel>(answer);
@@ -167,7 +167,7 @@ fn arguments(
             vec![context()]
         }
         command::CREATE_CQ | command::EX_CREATE_CQ => {
-            let asked: request::ExCreateCq = if command.number == command::CREATE_CQ {
+            let requested: request::ExCreateCq = if command.number == command::CREATE_CQ {
                 command.request::<request::CreateCq>().ok()?.into()
             } else {
                 command.request().ok()?
@@ -180,28 +180,28 @@ fn arguments(
             }
             vec![
                 context(),
-                named("cqe", asked.cqe),
-                named("channel", channel(asked.comp_channel)),
-                named("comp_vector", asked.comp_vector),
+                named("cqe", requested.cqe),
+                named("channel", channel(requested.comp_channel)),
+                named("comp_vector", requested.comp_vector),
             ]
         }
         command::RESIZE_CQ => {
-            let asked: request::ResizeCq = command.request().ok()?;
+            let requested: request::ResizeCq = command.request().ok()?;
             let made = read::<answer::ResizeCq>(answer);
             done.extend(made.map(|answer| named("cqe", answer.cqe)));
-            vec![named("cq", of_call.cq(asked.cq_handle)), named("cqe", asked.cqe)]
+            vec![named("cq", of_call.cq(requested.cq_handle)), named("cqe", requested.cqe)]
         }
         command::DESTROY_CQ => {
-            let asked: request::DestroyCq = command.request().ok()?;
-            vec![named("cq", of_call.cq(asked.cq_handle))]
+            let requested: request::DestroyCq = command.request().ok()?;
+            vec![named("cq", of_call.cq(requested.cq_handle))]
         }
         command::REQ_NOTIFY_CQ => {
-            let asked: request::ReqNotifyCq = command.request().ok()?;
-            let solicited_only = named("solicited_only", asked.solicited_only);
-            vec![named("cq", of_call.cq(asked.cq_handle)), solicited_only]
+            let requested: request::ReqNotifyCq = command.request().ok()?;
+            let solicited_only = named("solicited_only", requested.solicited_only);
+            vec![named("cq", of_call.cq(requested.cq_handle)), solicited_only]
         }
         command::CREATE_QP | command::EX_CREATE_QP => {
-            let asked: request::ExCreateQp = if command.number == command::CREATE_QP {
+            let requested: request::ExCreateQp = if command.number == command::CREATE_QP {
                 command.request::<request::CreateQp>().ok()?.into()
             } else {
                 command.request().ok()?
@@ -210,10 +210,10 @@ fn arguments(
                 let handle = of_call.handle(made.qp_handle);
                 of_call.objects.qps.insert(handle, made.qpn);
                 let limits = Limits {
-                    sends: asked.max_send_wr,
-                    send_elements: asked.max_send_sge,
-                    receives: asked.max_recv_wr,
-                    receive_elements: asked.max_recv_sge,
+                    sends: requested.max_send_wr,
+                    send_sges: requested.max_send_sge,
+                    receives: requested.max_recv_wr,
+                    receive_sges: requested.max_recv_sge,
                     inline: made.max_inline_data,
                 };
                 of_call.objects.limits.insert(ReceiveQueue::Qp(made.qpn), limits);
@@ -222,123 +222,126 @@ fn arguments(
                 done.push(named("max_recv_wr", made.max_recv_wr));
                 done.push(named("max_inline_data", made.max_inline_data));
             }
-            create_qp(of_call, &asked)
+            create_qp(of_call, &requested)
         }
         command::QUERY_QP => {
-            let asked: request::QueryQp = command.request().ok()?;
+            let requested: request::QueryQp = command.request().ok()?;
             let found = read::<answer::QueryQp>(answer);
             done.extend(found.map(|qp| named("qp_state", qp_state(qp.qp_state.into()))));
-            vec![named("qp", of_call.qp(asked.qp_handle))]
+            vec![named("qp", of_call.qp(requested.qp_handle))]
         }
         command::MODIFY_QP => {
-            let asked: request::ModifyQp = command.request().ok()?;
-            modify_qp(of_call, &asked)
+            let requested: request::ModifyQp = command.request().ok()?;
+            modify_qp(of_call, &requested)
         }
         command::DESTROY_QP => {
-            let asked: request::DestroyQp = command.request().ok()?;
-            vec![named("qp", of_call.qp(asked.qp_handle))]
+            let requested: request::DestroyQp = command.request().ok()?;
+            vec![named("qp", of_call.qp(requested.qp_handle))]
         }
         command::POST_SEND => {
-            let asked: request::PostSend = command.request().ok()?;
-            vec![named("qp", of_call.qp(asked.qp_handle))]
+            let requested: request::PostSend = command.request().ok()?;
+            vec![named("qp", of_call.qp(requested.qp_handle))]
         }
         command::ATTACH_MCAST | command::DETACH_MCAST => {
             let payload = command.payload;
-            let (asked, _) = request::AttachMcast::read_from_prefix(payload).ok()?;
-            vec![named("qp", of_call.qp(asked.qp_handle)), named("gid", gid(asked.gid))]
+            let (requested, _) = request::AttachMcast::read_from_prefix(payload).ok()?;
+            vec![named("qp", of_call.qp(requested.qp_handle)), named("gid", gid(requested.gid))]
         }
         command::CREATE_SRQ => {
-            let asked: request::CreateSrq = command.request().ok()?;
+            let requested: request::CreateSrq = command.request().ok()?;
             if let Some(made) = read::<answer::CreateSrq>(answer) {
                 let handle = of_call.handle(made.srq_handle);
                 of_call.objects.srqs.insert(handle, made.srqn);
-                let (receives, receive_elements) = (asked.max_wr, made.max_sge);
-                let limits = Limits { receives, receive_elements, ..Limits::default() };
+                let (receives, receive_sges) = (requested.max_wr, made.max_sge);
+                let limits = Limits { receives, receive_sges, ..Limits::default() };
                 of_call.objects.limits.insert(ReceiveQueue::Srq(made.srqn), limits);
                 done.push(named("srq", Name::Srq(made.srqn)));
                 done.push(named("max_wr", made.max_wr));
                 done.push(named("max_sge", made.max_sge));
             }
             vec![
-                named("pd", Name::Pd(asked.pd_handle)),
-                named("max_wr", asked.max_wr),
-                named("max_sge", asked.max_sge),
-                named("srq_limit", asked.srq_limit),
+                named("pd", Name::Pd(requested.pd_handle)),
+                named("max_wr", requested.max_wr),
+                named("max_sge", requested.max_sge),
+                named("srq_limit", requested.srq_limit),
             ]
         }
         command::MODIFY_SRQ => {
-            let asked: request::ModifySrq = command.request().ok()?;
-            let mask = SrqAttrMask::from_bits_truncate(asked.attr_mask);
-            let mut args = vec![named("srq", of_call.srq(asked.srq_handle))];
+            let requested: request::ModifySrq = command.request().ok()?;
+            let mask = SrqAttrMask::from_bits_truncate(requested.attr_mask);
+            let mut args = vec![named("srq", of_call.srq(requested.srq_handle))];
             if mask.contains(SrqAttrMask::MAX_WR) {
-                args.push(named("max_wr", asked.max_wr));
+                args.push(named("max_wr", requested.max_wr));
             }
             if mask.contains(SrqAttrMask::LIMIT) {
-                args.push(named("srq_limit", asked.srq_limit));
+                args.push(named("srq_limit", requested.srq_limit));
             }
             args
         }
         command::QUERY_SRQ => {
-            let asked: request::QuerySrq = command.request().ok()?;
-            vec![named("srq", of_call.srq(asked.srq_handle))]
+            let requested: request::QuerySrq = command.request().ok()?;
+            vec![named("srq", of_call.srq(requested.srq_handle))]
         }
         command::DESTROY_SRQ => {
-            let asked: request::DestroySrq = command.request().ok()?;
-            vec![named("srq", of_call.srq(asked.srq_handle))]
+            let requested: request::DestroySrq = command.request().ok()?;
+            vec![named("srq", of_call.srq(requested.srq_handle))]
         }
         _ => Vec::new(),
     };
     Some((args, done))
 }
 
-fn create_qp(of_call: &OfCall<'_>, asked: &request::ExCreateQp) -> Vec<Named> {
-    let kind = QpType(asked.qp_type.into());
+fn create_qp(of_call: &OfCall<'_>, requested: &request::ExCreateQp) -> Vec<Named> {
+    let kind = QpType(requested.qp_type.into());
     let mut args = vec![
-        named("pd", Name::Pd(asked.pd_handle)),
+        named("pd", Name::Pd(requested.pd_handle)),
         named("qp_type", kind.to_string()),
-        named("send_cq", of_call.cq(asked.send_cq_handle)),
-        named("recv_cq", of_call.cq(asked.recv_cq_handle)),
+        named("send_cq", of_call.cq(requested.send_cq_handle)),
+        named("recv_cq", of_call.cq(requested.recv_cq_handle)),
     ];
-    if asked.is_srq != 0 {
-        args.push(named("srq", of_call.srq(asked.srq_handle)));
+    if requested.is_srq != 0 {
+        args.push(named("srq", of_call.srq(requested.srq_handle)));
     }
     args.extend([
-        named("max_send_wr", asked.max_send_wr),
-        named("max_recv_wr", asked.max_recv_wr),
-        named("max_send_sge", asked.max_send_sge),
-        named("max_recv_sge", asked.max_recv_sge),
-        named("max_inline_data", asked.max_inline_data),
-        named("sq_sig_all", asked.sq_sig_all),
+        named("max_send_wr", requested.max_send_wr),
+        named("max_recv_wr", requested.max_recv_wr),
+        named("max_send_sge", requested.max_send_sge),
+        named("max_recv_sge", requested.max_recv_sge),
+        named("max_inline_data", requested.max_inline_data),
+        named("sq_sig_all", requested.sq_sig_all),
     ]);
     args
 }
 
 /// The attributes that are given.
-fn modify_qp(of_call: &OfCall<'_>, asked: &request::ModifyQp) -> Vec<Named> {
-    let mask = QpAttrMask::from_bits_truncate(asked.attr_mask);
-    let path_mtu = Mtu(asked.path_mtu.into());
+fn modify_qp(of_call: &OfCall<'_>, requested: &request::ModifyQp) -> Vec<Named> {
+    let mask = QpAttrMask::from_bits_truncate(requested.attr_mask);
+    let path_mtu = Mtu(requested.path_mtu.into());
     let all = [
-        (QpAttrMask::STATE, named("qp_state", qp_state(asked.qp_state.into()))),
-        (QpAttrMask::CUR_STATE, named("cur_qp_state", qp_state(asked.cur_qp_state.into()))),
-        (QpAttrMask::PKEY_INDEX, named("pkey_index", asked.pkey_index)),
-        (QpAttrMask::PORT, named("port_num", asked.port_num)),
-        (QpAttrMask::ACCESS_FLAGS, named("qp_access_flags", access(asked.qp_access_flags))),
-        (QpAttrMask::QKEY, named("qkey", format!("{:#x}", asked.qkey))),
-        (QpAttrMask::AV, named("dgid", gid(asked.dest.dgid))),
-        (QpAttrMask::AV, named("sgid_index", asked.dest.sgid_index)),
-        (QpAttrMask::AV, named("hop_limit", asked.dest.hop_limit)),
+        (QpAttrMask::STATE, named("qp_state", qp_state(requested.qp_state.into()))),
+        (QpAttrMask::CUR_STATE, named("cur_qp_state", qp_state(requested.cur_qp_state.into()))),
+        (QpAttrMask::PKEY_INDEX, named("pkey_index", requested.pkey_index)),
+        (QpAttrMask::PORT, named("port_num", requested.port_num)),
+        (QpAttrMask::ACCESS_FLAGS, named("qp_access_flags", access(requested.qp_access_flags))),
+        (QpAttrMask::QKEY, named("qkey", format!("{:#x}", requested.qkey))),
+        (QpAttrMask::AV, named("dgid", gid(requested.dest.dgid))),
+        (QpAttrMask::AV, named("sgid_index", requested.dest.sgid_index)),
+        (QpAttrMask::AV, named("hop_limit", requested.dest.hop_limit)),
         (QpAttrMask::PATH_MTU, named("path_mtu", path_mtu.to_string())),
-        (QpAttrMask::DEST_QPN, named("dest_qp_num", Name::Qp(asked.dest_qp_num))),
-        (QpAttrMask::RQ_PSN, named("rq_psn", Name::Psn(asked.rq_psn))),
-        (QpAttrMask::SQ_PSN, named("sq_psn", Name::Psn(asked.sq_psn))),
-        (QpAttrMask::MAX_DEST_RD_ATOMIC, named("max_dest_rd_atomic", asked.max_dest_rd_atomic)),
-        (QpAttrMask::MAX_QP_RD_ATOMIC, named("max_rd_atomic", asked.max_rd_atomic)),
-        (QpAttrMask::MIN_RNR_TIMER, named("min_rnr_timer", asked.min_rnr_timer)),
-        (QpAttrMask::TIMEOUT, named("timeout", asked.timeout)),
-        (QpAttrMask::RETRY_CNT, named("retry_cnt", asked.retry_cnt)),
-        (QpAttrMask::RNR_RETRY, named("rnr_retry", asked.rnr_retry)),
-        (QpAttrMask::EN_SQD_ASYNC_NOTIFY, named("en_sqd_async_notify", asked.en_sqd_async_notify)),
+        (QpAttrMask::DEST_QPN, named("dest_qp_num", Name::Qp(requested.dest_qp_num))),
+        (QpAttrMask::RQ_PSN, named("rq_psn", Name::Psn(requested.rq_psn))),
+        (QpAttrMask::SQ_PSN, named("sq_psn", Name::Psn(requested.sq_psn))),
+        (QpAttrMask::MAX_DEST_RD_ATOMIC, named("max_dest_rd_atomic", requested.max_dest_rd_atomic)),
+        (QpAttrMask::MAX_QP_RD_ATOMIC, named("max_rd_atomic", requested.max_rd_atomic)),
+        (QpAttrMask::MIN_RNR_TIMER, named("min_rnr_timer", requested.min_rnr_timer)),
+        (QpAttrMask::TIMEOUT, named("timeout", requested.timeout)),
+        (QpAttrMask::RETRY_CNT, named("retry_cnt", requested.retry_cnt)),
+        (QpAttrMask::RNR_RETRY, named("rnr_retry", requested.rnr_retry)),
+        (
+            QpAttrMask::EN_SQD_ASYNC_NOTIFY,
+            named("en_sqd_async_notify", requested.en_sqd_async_notify),
+        ),
     ];
     let given = all.into_iter().filter(|(bit, _)| mask.contains(*bit)).map(|(_, value)| value);
-    std::iter::once(named("qp", of_call.qp(asked.qp_handle))).chain(given).collect()
+    std::iter::once(named("qp", of_call.qp(requested.qp_handle))).chain(given).collect()
 }

@@ -1,7 +1,7 @@
 //! Work requests and completions in words.
 
 use soft_hca_core::trace::cause;
-use soft_hca_core::trace::event::{self, Element};
+use soft_hca_core::trace::event::{self, TracedSge};
 use soft_hca_core::uapi::verbs::{qp_type, wc_flag, wc_opcode};
 use soft_hca_record::entry::{
     Changed, Completion, Destination, EmptyPolls, Executed, Flush, MatchedReceive, Polled,
@@ -12,8 +12,8 @@ use soft_hca_verbs::{Placement, Selectivity, SendFlags, WcOpcode, WcStatus, WrOp
 use super::names::gid;
 
 fn sges(tail: &[u8]) -> Vec<Sge> {
-    let sge = |Element { address, length, lkey }| Sge { address, length, lkey };
-    Element::all(tail).map(sge).collect()
+    let sge = |TracedSge { address, length, lkey }| Sge { address, length, lkey };
+    TracedSge::all(tail).map(sge).collect()
 }
 
 fn total(sges: &[Sge]) -> u64 {

@@ -23,11 +23,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long they may take for [`ENOUGH`]: much longer than they need.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What shows that they go on: looks at which there were new completions, connections,
+/// Enough to show that they go on: looks at which there were new completions, connections,
 /// ping-pongs.
 const ENOUGH: [u32; 3] = [30, 3, 3];
 
-/// What they have done so far.
+/// Their work so far.
 #[derive(Debug, Default)]
 pub struct Bystanders {
     /// See [`ENOUGH`].
@@ -52,7 +52,7 @@ pub fn among_bystanders(place: &Place, act: impl FnOnce(&Bystanders)) {
             act(&all);
         }));
         all.is_over.store(true, Relaxed);
-        // Whoever has failed first has the reason.
+        // The first failure has the reason.
         if let Err(reason) = outcome {
             resume_unwind(reason);
         }
@@ -98,7 +98,7 @@ impl Bystanders {
     }
 
     fn traffic(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         let options = "--events --threads 1 --queue-pairs 4 --max-message 64KiB";
         let mut pair = Traffic::start(place, &format!("{ENDLESS} {options}"));
         pair.wait_until_connected();
@@ -116,7 +116,7 @@ impl Bystanders {
     }
 
     fn connections(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         let port = tcp::free_port();
         let line = format!("-a {LOCALHOST} -p {port} -S 1000 -V");
         let mut server = place.start(&format!("rping -s -P {line}"));
@@ -133,7 +133,7 @@ impl Bystanders {
     }
 
     fn ping_pongs(&self, place: &Place) {
-        let _told = Told(self);
+        let _end = EndOfAll(self);
         while !self.is_over.load(Relaxed) {
             let port = tcp::free_port();
             let line = format!("ibv_rc_pingpong -e -g 1 -n 100 -p {port}");
@@ -156,9 +156,9 @@ impl Bystanders {
 }
 
 /// The end of one is the end of all, if it is too early.
-struct Told<'a>(&'a Bystanders);
+struct EndOfAll<'a>(&'a Bystanders);
 
-impl Drop for Told<'_> {
+impl Drop for EndOfAll<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Relaxed);
     }

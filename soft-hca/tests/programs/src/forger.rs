@@ -38,7 +38,7 @@ pub enum Answer {
 
 /// A stretch of a process's memory, and the region that it is said to lie in.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct Stretch {
     /// Index of the process in the arena.
     pub process: usize,
     /// First address.
@@ -95,8 +95,8 @@ impl Forger<'_> {
     }
 
     /// Asks a process's own helper, or the daemon's, to read or write the process's memory.
-    pub fn ask(&self, way: Way, wanted: Wanted) -> Answer {
-        let Wanted { process, addr, length, key } = wanted;
+    pub fn ask(&self, way: Way, wanted: Stretch) -> Answer {
+        let Stretch { process, addr, length, key } = wanted;
         let arena: &Arena = self.0;
         let is_closed = arena.procs[process].closed.load(Acquire) != 0;
         let helper = if is_closed { process } else { DAEMON };

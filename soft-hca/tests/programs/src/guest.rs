@@ -1,4 +1,4 @@
-//! What runs in a virtual machine: a firmware of our own, so that no image is needed.
+//! The guest of a virtual machine: a firmware of our own, so that no image is needed.
 //!
 //! It fills the memory above 1 MiB with `initial` values, then adds one to a thousand words all
 //! over it, again and again, and writes a letter to the serial port after each `ROUNDS` rounds:
@@ -22,7 +22,7 @@ const ADDRESS: u32 = 0u32.wrapping_sub(SIZE as u32);
 /// Where the processor begins.
 const RESET: usize = SIZE - 16;
 
-/// What the guest fills the word at an address with.
+/// The word that the guest writes to an address.
 fn initial(address: u32) -> u32 {
     if address & FILLED == 0 { 0 } else { address.wrapping_mul(FACTOR) }
 }
@@ -132,7 +132,7 @@ impl Checker {
         }
     }
 
-    /// What was counted.
+    /// The count.
     pub fn counted(&self) -> u32 {
         self.first.unwrap_or(0)
     }

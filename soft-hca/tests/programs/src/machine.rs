@@ -139,7 +139,7 @@ impl Machine {
         self.tell("query-status", json!({}))["status"].as_str().unwrap().into()
     }
 
-    /// What it says of its migration.
+    /// The state of its migration.
     pub fn migration(&mut self) -> Value {
         self.tell("query-migrate", json!({}))
     }
@@ -165,7 +165,7 @@ impl Machine {
         migration
     }
 
-    /// What the guest has written to its serial port here.
+    /// Letters that the guest has written to its serial port here.
     pub fn letters(&self) -> Vec<u8> {
         fs::read(&self.serial).unwrap()
     }
@@ -206,7 +206,7 @@ impl Machine {
     /// Checks that every byte of the memory is the same as another's.
     pub fn assert_same_memory(&mut self, other: &mut Self) {
         let files = [self.memory(), other.memory()];
-        // What `pmemsave` finds below is the video memory's place and the firmware.
+        // Below, `pmemsave` finds the video memory and the firmware.
         let begin = if self.kind.memory == Memory::Private { guest::BEGIN } else { 0 };
         let [mut ours, mut theirs] = [vec![0; PIECE], vec![0; PIECE]];
         for number in begin >> 20..self.kind.mebibytes {

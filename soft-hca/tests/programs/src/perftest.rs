@@ -14,7 +14,7 @@ fn is_timed(options: &str) -> bool {
     options.contains("-D")
 }
 
-/// What the client has written has as many rows of results as there are sizes, each of all
+/// Checks that the client's output has as many rows of results as there are sizes, each of all
 /// iterations.
 pub fn assert_results(options: &str, text: &str) {
     // A row of the table: size and number of iterations come first.

@@ -12,7 +12,7 @@ use crate::{LIMIT, comes_about, other_programs, processes};
 const COMMAND: &str = "soft-hca";
 const PRELOAD_FILE: &str = "libsoft_hca_preload.so";
 
-/// What is built by this name, as the test's own program is.
+/// The program that is built by this name, as the test's own program is.
 pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let file = test.ancestors().nth(2).unwrap().join(name);

@@ -31,7 +31,7 @@ impl Program {
         self.child.id()
     }
 
-    /// What it has written so far, to standard output and standard error.
+    /// Its output so far, to standard output and standard error.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
     }

@@ -12,11 +12,11 @@
 
 use std::process::ExitStatus;
 
-/// What the race leaves behind: the descriptor is closed, or is just being closed.
+/// Lines that the race leaves behind: the descriptor is closed, or is just being closed.
 const RACE: [&str; 2] =
     ["rdma_get_cm_event: Bad file descriptor", "rdma_get_cm_event: Invalid argument"];
 
-/// What it says in the end anyway, as client or server.
+/// Its last lines anyway, as client or server.
 const LAST_WORDS: [&str; 3] =
     ["client DISCONNECT EVENT...", "server DISCONNECT EVENT...", "wait for RDMA_READ_ADV state 10"];
 

@@ -7,7 +7,7 @@ use crate::{LIMIT, LOCALHOST, comes_about, tcp};
 /// More than anybody waits for.
 pub const ENDLESS: &str = "--bytes 1000000GiB";
 
-/// What a program says when its peer was killed and all its queue pairs have noticed.
+/// The line of a program whose peer was killed, when all its queue pairs have noticed.
 pub const PEER_GONE: &str = "soft-hca-traffic: the peer has gone; queue pairs: ";
 
 /// A pair of programs.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use soft_hca_roce::transport::port::Busy;
+use soft_hca_roce::transport::packet_sender::Busy;
 use soft_hca_roce::transport::request::{
     Failure, Opcode, Remote, SendQueue, Status, WorkRequest as RemoteRequest,
 };

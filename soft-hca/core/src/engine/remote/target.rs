@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use serde::{Deserialize, Serialize};
-use soft_hca_roce::transport::port::Busy;
+use soft_hca_roce::transport::packet_sender::Busy;
 use soft_hca_roce::transport::request::Remote;
 use soft_hca_roce::transport::target::{Access, Atomic, Completion, Received, Refusal, Target};
 use soft_hca_roce::wire::headers::Feth;

@@ -181,7 +181,7 @@ fn set_no(rights: &AtomicU32, right: u32) -> u64 {
 fn errors_of_an_atomic_write() {
     /// Changes something about the two queue pairs and the region, or the address.
     type Break = fn(&World, [u32; 2], u32) -> u64;
-    // What is wrong, the status, whether the peer fails, too.
+    // The defect, the status, whether the peer fails, too.
     let cases: [(Break, u32, bool); 7] = [
         (
             |world, [_, b], _| set_no(&world.entry(b).access, access::REMOTE_WRITE),

@@ -322,7 +322,7 @@ fn a_helper_that_dies_is_not_waited_for() {
     }
 }
 
-/// What a dead requester has asked for does not happen later.
+/// Requests of a requester that has died are not executed later.
 #[test]
 fn requests_of_the_dead_are_withdrawn() {
     let world = World::new();

@@ -145,7 +145,7 @@ fn a_result_that_does_not_fit() {
     assert_eq!(case.cause(&wr), Cause::MessageTooLong { length: 8, limit: 4 });
 }
 
-/// What is looked at first is what has failed, whatever else is wrong.
+/// The first check that fails is the cause, whatever else is wrong.
 #[test]
 fn the_check_that_has_failed_is_the_one_that_is_told() {
     let mut case = Case::traced();

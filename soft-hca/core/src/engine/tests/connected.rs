@@ -216,7 +216,7 @@ fn kinds_may_be_mixed_in_a_list() {
     let mut theirs = world.buffer(THEM, vec![0; 64]);
     let (addr, key) = (theirs.addr(), theirs.key);
     world.receive(b, 50, &[theirs.sge(32, 32)]);
-    // What is written is read back, and what was read is sent.
+    // Bytes are written, read back and sent.
     let write = Wr::new(1, opcode::RDMA_WRITE).sge(ours.sge(0, 16)).remote(addr, key);
     let read = Wr::new(2, opcode::RDMA_READ).sge(ours.sge(16, 16)).remote(addr, key);
     let send = Wr::new(3, opcode::SEND).sge(ours.sge(16, 16));

@@ -1,4 +1,4 @@
-//! What queue pairs count of messages that are executed within the fabric.
+//! Counts of queue pairs for messages that are executed within the fabric.
 
 use soft_hca_roce::transport::events::Event;
 
@@ -20,7 +20,7 @@ fn pair(world: &World, kind: u32) -> (u32, u32) {
     (a, b)
 }
 
-/// What a message of 2500 bytes adds, the same on both sides.
+/// The count that a message of 2500 bytes adds, the same on both sides.
 fn counted(kind: u32, opcode: u32) -> Tally {
     let world = World::new();
     let (a, b) = pair(&world, kind);
@@ -107,7 +107,7 @@ fn messages_of_a_batch_are_counted_each() {
     assert_eq!(world.entry(b).received.load(), expected);
 }
 
-/// What is lost has left its sender.
+/// A lost datagram has left its sender.
 #[test]
 fn a_lost_message_is_sent_only() {
     let world = World::new();

@@ -52,7 +52,7 @@ fn requests_wait_for_room_in_the_receivers_queue() {
         world.doorbell(a);
         assert_eq!(world.statuses(a), [(0, 0)]);
         assert_eq!(world.poll_cq(small)[0].wr_id, 0);
-        // Who rings a doorbell looks whether its peer can go on.
+        // A doorbell looks whether the peer can go on.
         world.doorbell(b);
         assert_eq!(world.poll_cq(small).len(), usize::from(kind == qp_type::RC));
         run_daemon(&world, world.env.now_ns.load(Acquire) + 100 * MS);
@@ -128,7 +128,7 @@ fn a_responder_whose_completion_is_lost_fails() {
         }
         assert_eq!(world.env.take_raised(), expected);
         assert_eq!((world.state(a), world.state(b)), (state::RTS, state::ERR));
-        // What it has to send is flushed, too.
+        // Its sends are flushed, too.
         world.put(b, &Wr::new(8, opcode::SEND));
         world.doorbell(b);
         assert_eq!(world.statuses(b), [(8, WR_FLUSH_ERR)]);

@@ -44,14 +44,14 @@ fn a_write_is_delayed_and_what_is_behind_it_waits() {
     let [(qpn, after)] = world.env.take_rescheduled()[..] else { panic!("once") };
     let [Cause::Held { duration }] = world.env.take_causes()[..] else { panic!("one cause") };
     assert!(qpn == a && after + 1 >= duration && (2_000_000..40_000_000).contains(&duration));
-    // Who rings once more does not make it come earlier.
+    // Another doorbell does not make it come earlier.
     run_later(&world, a, after - 1);
     assert_eq!((world.statuses(a), target.bytes[0]), (vec![], 0));
     assert_eq!(world.env.take_rescheduled(), [(a, 1)]);
     run_later(&world, a, 1);
     assert_eq!((world.statuses(a), &target.bytes[..]), (vec![], &[1; 8][..]));
     let [(_, shown)] = world.env.take_rescheduled()[..] else { panic!("once") };
-    // What the receiver has written there since stays.
+    // Bytes that the receiver has written there since stay.
     target.bytes.fill(9);
     run_later(&world, a, shown);
     assert_eq!(world.statuses(a), [(1, SUCCESS), (2, SUCCESS)]);

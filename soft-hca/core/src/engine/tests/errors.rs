@@ -50,7 +50,7 @@ impl Case {
             };
             assert_eq!(world.env.take_raised(), Vec::from_iter(event));
             assert_eq!(case.theirs.bytes, [0; 64], "nothing was written");
-            // What is posted now is flushed, too.
+            // Later posts are flushed, too.
             case.world.send(*a, &Wr::new(3, opcode::SEND).flags(0));
             assert_eq!(case.world.statuses(*a), [(3, WR_FLUSH_ERR)]);
             case.world.assert_unlocked();

@@ -11,7 +11,7 @@ use std::{
 
 use soft_hca_verbs::cause::Cause;
 
-use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingPlace};
+use crate::arena::{self, FIRST_QPN, HEAP_START, Mapping, Qp, RingLocation};
 #[cfg(test)]
 use crate::engine::deferred::Deferred;
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub(crate) struct TestEnv {
     pub away: Mutex<Vec<Vec<u8>>>,
     /// Not 0: the link has no room.
     pub is_full: AtomicU32,
-    /// What was traced, as text.
+    /// Traced events, as text.
     pub traced: Mutex<Vec<String>>,
     /// Why work requests wait, fail, or complete with an error, in the order in which that is
     /// traced.
@@ -210,7 +210,7 @@ pub(crate) struct World {
     /// The daemon's registry.
     pub registry: Arc<Registry>,
     pub env: TestEnv,
-    /// What peers read to know us.
+    /// The word that peers read to know us.
     pub nonce: Box<u64>,
     heap: AtomicUsize,
     qps: AtomicU32,
@@ -291,7 +291,7 @@ impl World {
         counter.fetch_add(1, AcqRel)
     }
 
-    pub(crate) fn ring(&self, place: &RingPlace, mask: u32, log2_slot: u32) {
+    pub(crate) fn ring(&self, place: &RingLocation, mask: u32, log2_slot: u32) {
         let bytes = ring::bytes(mask, log2_slot).unwrap().next_multiple_of(page_bytes());
         place.offset.store(self.heap.fetch_add(bytes, AcqRel) as u64, Release);
         place.mask.store(mask, Release);
@@ -447,7 +447,7 @@ impl World {
         self.actor(me).doorbell(qpn).unwrap();
     }
 
-    fn put_receive(&self, place: &RingPlace, wr_id: u64, sges: &[Sge]) {
+    fn put_receive(&self, place: &RingLocation, wr_id: u64, sges: &[Sge]) {
         let ring = self.arena.ring(place).unwrap();
         assert!(!ring.is_full(), "receive ring full");
         let at = ring.producer();

@@ -209,7 +209,7 @@ fn an_aborted_message_gives_its_receive_back() {
         case.post(20, &[memory.whole()]);
         let mut incoming = case.begin().unwrap();
         assert_eq!(case.scatter(&mut incoming, &[1; 10]), Ok(()));
-        // What is to be read is not there.
+        // Address 8 is not mapped.
         let part = [crate::engine::segments::Segment { addr: 8, length: 5 }];
         let part = Memory::unregistered(US, &part);
         let scattered = case.locked(|responder, actor, _| incoming.scatter(responder, actor, part));

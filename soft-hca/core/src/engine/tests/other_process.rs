@@ -35,7 +35,7 @@ impl Child {
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
     }
 
-    /// What the child's memory holds at an address.
+    /// Bytes of the child's memory at an address.
     fn read(&self, segment: Segment) -> Vec<u8> {
         let mut bytes = vec![0; segment.length as usize];
         let local = [process_memory::ours_mut(&mut bytes)];

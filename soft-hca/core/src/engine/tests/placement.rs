@@ -167,7 +167,7 @@ fn errors() {
             REM_INV_REQ_ERR,
             |_, _| Cause::Malformed { why: Malformed::MaxDestRdAtomic },
         ),
-        // What guarantees nothing, and what is not known
+        // No guarantee, and an unknown one
         (as_it_is, |addr, key| flush(addr, key, 8, 0), REM_INV_REQ_ERR, without_any),
         (as_it_is, |addr, key| flush(addr, key, 8, 4), REM_INV_REQ_ERR, without_any),
         (as_it_is, |addr, key| flush(addr, key, 8, GLOBAL | 2 << 8), REM_INV_REQ_ERR, without_any),

@@ -180,7 +180,7 @@ fn receives_of_a_shared_queue_have_its_protection_domain() {
     world.send(a, &Wr::new(1, opcode::SEND).inline(b"abc"));
     assert_eq!((world.statuses(a), world.statuses(b)), (vec![(1, 0)], vec![(20, 0)]));
     assert_eq!(&shared.bytes[..3], b"abc");
-    // What the peer may reach is of the queue pair's.
+    // The peer reaches regions of the queue pair's domain only.
     let (addr, key) = (theirs.addr(), theirs.key);
     world.send(a, &Wr::new(2, opcode::RDMA_WRITE).inline(b"abc").remote(addr, key));
     assert_eq!(world.statuses(a), [(2, 0)]);

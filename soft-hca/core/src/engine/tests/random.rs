@@ -48,7 +48,7 @@ fn work() -> impl Strategy<Value = Work> {
         })
 }
 
-/// What happens to both memories, byte by byte.
+/// The change to both memories, byte by byte.
 fn apply(work: &Work, ours: &mut [u8], theirs: &mut [u8], add_at: usize) -> usize {
     let length: usize = work.ours.iter().map(|(_, length)| length).sum();
     match work.opcode {

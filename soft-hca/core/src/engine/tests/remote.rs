@@ -77,7 +77,7 @@ fn a_completion_waits_for_room_in_the_senders_queue() {
     assert_eq!(world.poll_cq(small)[0].wr_id, 1);
     world.actor(DAEMON).add_completion(small, &Cqe::default(), false);
     assert!(!answered(&world, qpn, &mut sending));
-    // Who does not poll loses completions after a time.
+    // A program that does not poll loses completions after a time.
     world.env.now_ns.fetch_add(1999 * MS, AcqRel);
     assert!(!answered(&world, qpn, &mut sending));
     assert_eq!(world.env.take_raised(), []);

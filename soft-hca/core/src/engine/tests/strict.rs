@@ -43,7 +43,7 @@ fn buffers_are_read_late_and_bytes_come_in_any_order() {
         assert!(target.bytes[110..] == [0; 90], "what the message does not fill stays");
         seen.push(early);
         source.bytes.fill(2);
-        // Who rings once more does not make it come earlier.
+        // Another doorbell does not make it come earlier.
         assert_eq!(run_later(&world, a, 0), 1);
         run_later(&world, a, LATER_NS);
         assert_eq!(

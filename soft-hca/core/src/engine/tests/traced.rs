@@ -1,4 +1,4 @@
-//! What is traced while somebody records.
+//! Events that are traced while somebody records.
 
 use super::fabric::*;
 use crate::arena::{OperationKind, Place};

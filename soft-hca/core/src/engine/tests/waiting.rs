@@ -92,7 +92,7 @@ fn retries_for_a_receive_end_in_time() {
 
 #[test]
 fn a_peer_that_does_not_answer() {
-    /// What is wrong with the peer.
+    /// A defect of the peer.
     type Break = fn(&World, u32, u32);
     let causes: [Break; 7] = [
         |world, _, b| world.entry(b).live.store(0, Release),

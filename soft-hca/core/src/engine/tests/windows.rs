@@ -17,7 +17,7 @@ struct Case {
     theirs: Buffer,
 }
 
-/// What is to be bound.
+/// A bind request.
 #[derive(Clone, Copy)]
 struct Bind {
     addr: u64,
@@ -159,7 +159,7 @@ fn a_window_can_be_zero_based() {
 
 #[test]
 fn binds_that_are_refused() {
-    /// What is wrong with a bind.
+    /// A defect of a bind request.
     type Break = fn(&mut Case, Bind) -> Bind;
     let causes: [Break; 8] = [
         |case, bind| {
@@ -180,7 +180,7 @@ fn binds_that_are_refused() {
             bind
         },
     ];
-    // What is traced.
+    // The traced events.
     let told = [
         "Access",
         "Access",

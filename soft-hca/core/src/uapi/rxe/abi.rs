@@ -4,13 +4,13 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::arena::RingPlace;
+use crate::arena::RingLocation;
 use crate::ring;
 use crate::system::page_bytes;
 use crate::uapi::uverbs::answer::answers;
 
 abi! { "rdma/rdma_user_rxe.h":
-    /// What the provider maps: offset and bytes, in whole pages.
+    /// Memory that the provider maps: offset and bytes, in whole pages.
     struct MmInfo = "struct mminfo" {
         offset: u64,
         size: u32,
@@ -139,7 +139,7 @@ answers! { MmInfo, CreateAhResp, CreateCqResp, ResizeCqResp, CreateQpResp, Creat
 
 impl MmInfo {
     /// Where a ring is in the arena's file.
-    pub fn of(place: &RingPlace) -> Self {
+    pub fn of(place: &RingLocation) -> Self {
         let bytes = ring::bytes(place.mask.load(Acquire), place.log2_slot.load(Acquire));
         let size = bytes.unwrap_or(0).next_multiple_of(page_bytes()) as u32;
         Self { offset: place.offset.load(Acquire), size, pad: 0 }

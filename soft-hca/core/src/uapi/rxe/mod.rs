@@ -1,4 +1,4 @@
-//! What lies in the rings' slots: `include/uapi/rdma/rdma_user_rxe.h` and the provider's
+//! Content of the rings' slots: `include/uapi/rdma/rdma_user_rxe.h` and the provider's
 //! `rxe_queue.h`.
 //!
 //! A program may change a slot at any time. Every value is read from it once and checked as a
@@ -12,15 +12,15 @@ pub use wr::{Wr, write_sges};
 use crate::ring::Slot;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a send work request before its elements or inline data.
+/// Bytes of a send work request before its SGEs or inline data.
 pub const SEND_WQE_BYTES: usize = size_of::<abi::SendWqe>();
-/// Bytes of a receive work request before its elements.
+/// Bytes of a receive work request before its SGEs.
 pub const RECV_WQE_BYTES: usize = size_of::<abi::RecvWqe>();
-/// Bytes of a scatter-gather element.
+/// Bytes of an SGE.
 pub const SGE_BYTES: usize = size_of::<abi::Sge>();
-/// The smallest slot of a send queue: a work request with one element, rounded up.
+/// The smallest slot of a send queue: a work request with one SGE, rounded up.
 pub const MIN_SEND_SLOT: usize = 256;
-/// More elements than any request has.
+/// More SGEs than any request has.
 pub const MAX_SGE: usize = 32;
 
 /// A completion queue's slot, of which libibverbs reads the first 48 bytes.
@@ -83,7 +83,7 @@ mod receive {
     pub(super) const NUM_SGE: usize = offset_of!(RecvWqe, dma) + offset_of!(DmaInfo, num_sge);
 }
 
-/// A scatter-gather element.
+/// An SGE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sge {
     /// Address, as the region names it.
@@ -105,7 +105,7 @@ pub struct SendWqe<'a> {
     pub flags: u32,
     /// Immediate data as the program gave it (big-endian), or the key to be invalidated.
     pub imm: u32,
-    /// Elements, not checked.
+    /// SGEs, not checked.
     pub num_sge: u32,
     slot: Slot<'a>,
 }
@@ -122,7 +122,7 @@ pub struct RemoteWr {
 /// An atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicWr {
-    /// What it works on.
+    /// The peer's memory that it works on.
     pub remote: RemoteWr,
     /// The value to compare with, or to add.
     pub compare_add: u64,
@@ -291,7 +291,7 @@ impl<'a> SendWqe<'a> {
         }
     }
 
-    /// Element `index`; zeros if it does not lie in the slot.
+    /// SGE `index`; zeros if it does not lie in the slot.
     pub fn sge(&self, index: usize) -> Sge {
         read_sge(&self.slot, SEND_WQE_BYTES, index)
     }
@@ -317,7 +317,7 @@ impl<'a> SendWqe<'a> {
 pub struct RecvWqe<'a> {
     /// The program's name for it.
     pub wr_id: u64,
-    /// Elements, not checked.
+    /// SGEs, not checked.
     pub num_sge: u32,
     slot: Slot<'a>,
 }
@@ -328,7 +328,7 @@ impl<'a> RecvWqe<'a> {
         Self { wr_id: slot.u64(receive::WR_ID), num_sge: slot.u32(receive::NUM_SGE), slot }
     }
 
-    /// Element `index`; zeros if it does not lie in the slot.
+    /// SGE `index`; zeros if it does not lie in the slot.
     pub fn sge(&self, index: usize) -> Sge {
         read_sge(&self.slot, RECV_WQE_BYTES, index)
     }

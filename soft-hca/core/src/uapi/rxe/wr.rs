@@ -43,7 +43,7 @@ impl Wr {
         self
     }
 
-    /// With one more element.
+    /// With one more SGE.
     pub fn sge(mut self, sge: Sge) -> Self {
         self.sges.push(sge);
         self

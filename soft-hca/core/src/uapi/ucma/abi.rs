@@ -1,5 +1,5 @@
-//! What lies in commands, answers and events, by the header's names. [`Request::read`] reads what
-//! a command asks for.
+//! Fields of commands, answers and events, by the header's names. [`Request::read`] reads a
+//! command.
 #![allow(missing_docs, reason = "the names are the headers'")]
 
 use std::mem::offset_of;

@@ -199,7 +199,7 @@ pub struct QpAttr {
     pub sq_psn: u32,
     /// The peer's queue pair.
     pub dest_qp_num: u32,
-    /// What the peer may do.
+    /// Operations that the peer may do.
     pub access: u32,
     /// The way to the peer.
     pub ah_attr: Option<AhAttr>,

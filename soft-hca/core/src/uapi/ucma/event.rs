@@ -83,7 +83,7 @@ impl From<&UdParam> for abi::UdParam {
     }
 }
 
-/// What an event says beyond its type and status.
+/// Parameters of an event beyond its type and status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Param {
     /// Nothing.

@@ -82,7 +82,7 @@ fn sized(room: &Room<SOCKADDR_STORAGE>, size: u16) -> Result<Sockaddr> {
     Ok(address)
 }
 
-/// What a `sockaddr_in6` has; `None` if no family is set.
+/// The address of a `sockaddr_in6`; `None` if no family is set.
 fn ip(room: &SockaddrIn6) -> Result<Option<Sockaddr>> {
     if room.sin6_family == 0 {
         return Ok(None);
@@ -166,7 +166,7 @@ pub struct ConnParam {
     pub qp_num: u32,
     /// Q key.
     pub qkey: u32,
-    /// What goes to the peer's program, at most 255 bytes.
+    /// Data for the peer's program, at most 255 bytes.
     pub private_data: Vec<u8>,
     /// Whether the queue pair has a shared receive queue.
     pub srq: u8,
@@ -276,7 +276,7 @@ pub struct Reject {
     pub id: u32,
     /// Why; 0 means that the program does not say.
     pub reason: u8,
-    /// What goes to the peer's program.
+    /// Data for the peer's program.
     pub private_data: Vec<u8>,
 }
 
@@ -358,7 +358,7 @@ pub struct WriteEvent {
     pub event: u32,
     /// The event's status.
     pub status: i32,
-    /// What the event says.
+    /// The event's argument.
     pub arg: u64,
 }
 
@@ -423,7 +423,7 @@ impl MigrateId {
 pub struct Query {
     /// The id.
     pub id: u32,
-    /// What of it.
+    /// The option of that level.
     pub option: u32,
 }
 

@@ -1,9 +1,9 @@
-//! What commands are answered with, and the records that reads of events give.
+//! Answers to commands, and the records that reads of events give.
 #![allow(missing_docs, reason = "the names are the header's")]
 
 use super::request::{AhAttr, QpDest};
 
-/// What answers a command.
+/// An answer to a command.
 pub trait Answer {
     /// Its bytes, behind others.
     fn append_to(&self, bytes: &mut Vec<u8>);
@@ -267,7 +267,7 @@ abi! { "rdma/ib_user_verbs.h":
     struct DestroySrq = "struct ib_uverbs_destroy_srq_resp" {
         events_reported: u32,
     }
-    /// What the connection manager answers INIT_QP_ATTR with.
+    /// The connection manager's answer to INIT_QP_ATTR.
     struct QpAttr = "struct ib_uverbs_qp_attr" {
         qp_attr_mask: u32,
         qp_state: u32,

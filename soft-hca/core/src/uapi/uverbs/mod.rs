@@ -61,7 +61,7 @@ pub struct Command<'a> {
     pub payload: &'a [u8],
     /// Bytes of room for the answer.
     pub out_len: usize,
-    /// What begins with the address of the answer.
+    /// The part that begins with the address of the answer.
     response: &'a [u8],
 }
 
@@ -102,7 +102,7 @@ impl<'a> Command<'a> {
         read_request(self.payload, R::REQUIRED)
     }
 
-    /// What the provider has put behind the request; `EINVAL` if it is too short.
+    /// The provider's data behind the request; `EINVAL` if it is too short.
     pub fn driver_data<R: Request, D: FromBytes>(&self) -> Result<D> {
         const TOO_SHORT: Errno = Errno::EINVAL.because(Refusal::ShortDriverData);
         let behind = self.payload.get(size_of::<R>()..).ok_or(TOO_SHORT)?;

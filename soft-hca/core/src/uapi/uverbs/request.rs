@@ -1,4 +1,4 @@
-//! What commands ask for. [`Command::request`](super::Command::request) reads them.
+//! Requests of commands. [`Command::request`](super::Command::request) reads them.
 #![allow(missing_docs, reason = "the names are the header's")]
 
 use std::mem::offset_of;

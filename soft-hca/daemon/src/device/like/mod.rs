@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 6] = [
     ("rxe", include_str!("rxe.json")),
 ];
 
-/// What is known of an adapter.
+/// The profile of an adapter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -31,14 +31,14 @@ pub struct Profile {
     /// Whose it is, for people.
     pub adapter: String,
     /// Its limits.
-    pub limits: BTreeMap<Limit, Known>,
+    pub limits: BTreeMap<Limit, SourcedValue>,
     /// Bytes that one message may have (`max_msg_sz` of a port).
     #[serde(default)]
-    pub max_message: Option<Known>,
+    pub max_message: Option<SourcedValue>,
     /// The least `timeout` of a queue pair that its retries go by.
     #[serde(default)]
-    pub timeout_floor: Option<Known>,
-    /// What it does not have at all.
+    pub timeout_floor: Option<SourcedValue>,
+    /// Features that it does not have at all.
     pub refuses: Vec<Refusal>,
     /// The `vendor_err` of completions.
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct VendorError {
 /// A limit's value, and where it is from.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
+pub struct SourcedValue {
     /// As `struct ib_device_attr`, `struct ib_port_attr` or `struct ib_wc` has it.
     pub value: u64,
     /// Release or commit, file and symbol; or who has measured it, and where that is written.
@@ -83,7 +83,7 @@ pub struct Refusal {
     pub source: String,
 }
 
-/// What an adapter may not have. Objects are refused with EOPNOTSUPP.
+/// A feature that an adapter may not have. Objects are refused with EOPNOTSUPP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Refused {

@@ -4,7 +4,7 @@ use soft_hca_core::uapi::ucma::event_type::{
 
 use super::*;
 
-/// What QUERY tells of an id's own address.
+/// An id's own address, as QUERY gives it.
 fn src(world: &mut World, file: FileId, id: u32) -> String {
     let answer = world.about(file, command::QUERY, id, 0).unwrap();
     match answer[12] {

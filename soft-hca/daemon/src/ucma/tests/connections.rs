@@ -99,7 +99,7 @@ fn a_whole_connection_byte_by_byte() {
     assert_eq!(rtr[40..56], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1]);
     assert_eq!((rtr[60], rtr[61], rtr[69], rtr[70]), (1, 64, 1, 1));
     assert_eq!((rts[130], &rts[134..137]), (2, &[19, 7, 7][..]));
-    // What one side sends first is what the other expects.
+    // One side expects the PSN that the other sends first.
     assert_eq!(word(&rtr, 24), word(&passive_rts, 28));
     assert_eq!(word(&rts, 28), word(&passive_rtr, 24));
     assert_ne!(word(&rtr, 24), word(&passive_rtr, 24));
@@ -146,11 +146,11 @@ fn private_data_limits() {
     let with = |len| ConnParam { private_data: vec![1; len], ..ConnParam::default() };
     let refusal = world.connect(client, active, &with(57)).unwrap_err();
     assert_eq!(refusal, Errno::EINVAL);
-    assert_eq!(refusal.values().to_string(), ": asked for 57, limit 56");
+    assert_eq!(refusal.values().to_string(), ": requested 57, limit 56");
     world.connect(client, active, &with(56)).unwrap();
     let request = word(&world.event(server).unwrap(), 8);
     assert_eq!(world.accept(server, request, 3, &with(197)), Err(Errno::EINVAL));
-    // Whoever cannot accept has rejected.
+    // A side that cannot accept has rejected.
     assert_eq!(world.statuses(client), [(REJECTED, CONSUMER_DEFINED)]);
 
     let active = world.routed(client, 2, TCP, "10.9.0.1:7471");
@@ -253,7 +253,7 @@ fn both_sides_wait_for_acknowledgements_as_the_asking_one_says() {
         let active = qp_attr(&mut world, client, active, 3).unwrap();
         assert_eq!(active[134], chosen);
     }
-    // Who was asked may choose, too.
+    // The passive side may choose, too.
     let active = world.routed(client, 0xc1, TCP, "10.9.0.1:7471");
     world.connect(client, active, &asked()).unwrap();
     let request = word(&world.event(server).unwrap(), 8);

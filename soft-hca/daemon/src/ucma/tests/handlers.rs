@@ -1,4 +1,4 @@
-//! What comes at the wrong time, again, or for nobody.
+//! Messages at the wrong time, again, or for nobody.
 
 use std::net::SocketAddr;
 
@@ -215,7 +215,7 @@ fn a_disconnection_comes_again() {
     hosts.deliver(CLIENT, &drep);
     hosts.deliver(CLIENT, &drep);
     assert_eq!(hosts.events(CLIENT), [(DISCONNECTED, 0)]);
-    // Nor is it forgotten when the id is.
+    // It is not forgotten when the id is.
     hosts.destroy(SERVER, request);
     hosts.deliver(SERVER, &dreq);
     assert_eq!(hosts.one(SERVER), drep);

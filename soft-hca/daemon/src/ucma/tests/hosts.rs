@@ -65,7 +65,7 @@ impl Hosts {
         Self { worlds, files }
     }
 
-    /// What a host has to send.
+    /// Messages that a host has to send.
     pub(super) fn sent(&mut self, host: usize) -> Vec<Message> {
         self.datagrams(host).iter().map(|mad| content(host, mad).1).collect()
     }

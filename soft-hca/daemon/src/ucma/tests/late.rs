@@ -88,7 +88,7 @@ fn events_that_have_not_come_go_with_their_id() {
     assert_eq!(world.statuses(other), [(8, CONSUMER_DEFINED)]);
     world.pass(LATEST_NS);
     assert_eq!(world.events(late), [0; 0]);
-    // What moves to another file has come by then.
+    // Events that move to another file have come by then.
     let id = world.create(late, 1, TCP);
     world.resolve(late, id, "10.9.0.1:1").unwrap();
     world.route(late, id).unwrap();

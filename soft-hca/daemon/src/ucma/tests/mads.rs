@@ -167,7 +167,7 @@ fn a_rejection_byte_by_byte() {
     let rej = one(&mut hosts, SERVER);
     let lc = hosts.ids(CLIENT, active).0.0.to_be_bytes();
     assert_eq!(rej, by_hand(0x12, &req, &[(4, &lc), (10, &[0, 28]), (84, b"no")]));
-    // Whoever has waited long enough says who it is.
+    // The side that has waited long enough says who it is.
     hosts.destroy(CLIENT, active);
     let rej = one(&mut hosts, CLIENT);
     let guid = GUID.to_be_bytes();

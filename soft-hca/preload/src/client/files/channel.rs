@@ -35,7 +35,7 @@ pub(crate) struct Channel {
 /// The program has closed the channel, and no queue reports there.
 impl Drop for Channel {
     fn drop(&mut self) {
-        // What a child of `fork` closes stays its parent's.
+        // A channel that a child of `fork` closes stays its parent's.
         if !self.process.is_current() {
             return;
         }

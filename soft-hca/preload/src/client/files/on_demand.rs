@@ -32,8 +32,8 @@ pub(crate) struct OnDemand(HashMap<u32, Region>);
 
 impl OnDemand {
     /// Enters a region that was registered.
-    pub(crate) fn insert(&mut self, asked: &request::RegMr, given: &answer::RegMr) {
-        let request::RegMr { start, length, pd_handle, access_flags, .. } = *asked;
+    pub(crate) fn insert(&mut self, requested: &request::RegMr, given: &answer::RegMr) {
+        let request::RegMr { start, length, pd_handle, access_flags, .. } = *requested;
         let is_writable = access_flags & access::LOCAL_WRITE != 0;
         let region = Region { handle: given.mr_handle, pd_handle, start, length, is_writable };
         self.0.insert(given.lkey, region);
@@ -45,16 +45,16 @@ impl OnDemand {
     }
 
     /// `ibv_advise_mr`: faults the memory in. Without `IBV_ADVISE_MR_FLAG_FLUSH` the first use may do that.
-    pub(crate) fn advise(&self, asked: &AdviseMr, ranges: &[Range]) -> Result<()> {
+    pub(crate) fn advise(&self, requested: &AdviseMr, ranges: &[Range]) -> Result<()> {
         const NONE: Errno = Errno::EINVAL.because(Refusal::NoOnDemandRegion);
         for Range { addr, length, lkey } in ranges.iter().copied() {
-            let region = self.0.get(&lkey).filter(|region| region.pd_handle == asked.pd_handle);
+            let region = self.0.get(&lkey).filter(|region| region.pd_handle == requested.pd_handle);
             let region = region.filter(|region| region.is_writable).ok_or(NONE)?;
-            if length == 0 || !asked.is_synchronous {
+            if length == 0 || !requested.is_synchronous {
                 continue;
             }
             ensure(region.has(addr, length.into()), Errno::EFAULT.because(Refusal::BeyondRegion))?;
-            match asked.advice {
+            match requested.advice {
                 Advice::Prefetch => memory::populate(addr, length.into(), false)?,
                 Advice::PrefetchWrite => memory::populate(addr, length.into(), true)?,
                 Advice::PrefetchNoFault => {}
@@ -82,17 +82,17 @@ mod tests {
 
     const PAGES: usize = 2;
 
-    fn asked(advice: Advice, is_synchronous: bool) -> AdviseMr {
+    fn requested(advice: Advice, is_synchronous: bool) -> AdviseMr {
         AdviseMr { pd_handle: 3, advice, is_synchronous, elements: 0, count: 1 }
     }
 
     /// A region with key 7 of two pages, the first of which is mapped.
     fn region(access_flags: u32, start: u64) -> OnDemand {
         let length = (PAGES * page_bytes()) as u64;
-        let asked =
+        let requested =
             request::RegMr { start, length, pd_handle: 3, access_flags, ..Default::default() };
         let mut known = OnDemand::default();
-        known.insert(&asked, &answer::RegMr { mr_handle: 5, lkey: 7, rkey: 0 });
+        known.insert(&requested, &answer::RegMr { mr_handle: 5, lkey: 7, rkey: 0 });
         known
     }
 
@@ -103,7 +103,7 @@ mod tests {
         let start = (here.as_ptr() as u64).next_multiple_of(page);
         let mut known = region(access::LOCAL_WRITE, start);
         let advise = |known: &OnDemand, advice, addr, length, lkey| {
-            known.advise(&asked(advice, true), &[Range { addr, length, lkey }])
+            known.advise(&requested(advice, true), &[Range { addr, length, lkey }])
         };
         for advice in [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault] {
             assert_eq!(advise(&known, advice, start, 2 * page as u32, 7), Ok(()));
@@ -112,13 +112,13 @@ mod tests {
             assert_eq!(advise(&known, advice, 0, 0, 7), Ok(()));
             assert_eq!(advise(&known, advice, start, 1, 8), Err(Errno::EINVAL));
         }
-        let other_domain = AdviseMr { pd_handle: 4, ..asked(Advice::Prefetch, true) };
+        let other_domain = AdviseMr { pd_handle: 4, ..requested(Advice::Prefetch, true) };
         let first = Range { addr: start, length: 1, lkey: 7 };
         assert_eq!(known.advise(&other_domain, &[first]), Err(Errno::EINVAL));
         let reads = region(access::REMOTE_READ, start);
-        assert_eq!(reads.advise(&asked(Advice::Prefetch, true), &[first]), Err(Errno::EINVAL));
+        assert_eq!(reads.advise(&requested(Advice::Prefetch, true), &[first]), Err(Errno::EINVAL));
         known.remove(5);
-        assert_eq!(known.advise(&asked(Advice::Prefetch, false), &[first]), Err(Errno::EINVAL));
+        assert_eq!(known.advise(&requested(Advice::Prefetch, false), &[first]), Err(Errno::EINVAL));
     }
 
     #[test]
@@ -126,8 +126,8 @@ mod tests {
         // The first page of the address space is never mapped.
         let known = region(access::LOCAL_WRITE, 0);
         let first = [Range { addr: 8, length: 8, lkey: 7 }];
-        assert_eq!(known.advise(&asked(Advice::Prefetch, true), &first), Err(Errno::EFAULT));
-        assert_eq!(known.advise(&asked(Advice::PrefetchNoFault, true), &first), Ok(()));
-        assert_eq!(known.advise(&asked(Advice::PrefetchWrite, false), &first), Ok(()));
+        assert_eq!(known.advise(&requested(Advice::Prefetch, true), &first), Err(Errno::EFAULT));
+        assert_eq!(known.advise(&requested(Advice::PrefetchNoFault, true), &first), Ok(()));
+        assert_eq!(known.advise(&requested(Advice::PrefetchWrite, false), &first), Ok(()));
     }
 }

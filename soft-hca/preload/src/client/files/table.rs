@@ -18,7 +18,7 @@ use crate::client::files::cm::CmFile;
 use crate::client::files::uverbs::UverbsFile;
 use crate::client::{doorbell, memory_owner};
 
-/// What stands behind a descriptor.
+/// The object behind a descriptor.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Uverbs(Arc<UverbsFile>),
@@ -75,7 +75,7 @@ pub fn ours(fd: RawFd) -> bool {
     place(fd).is_some_and(|fd| OURS[fd].load(Ordering::Acquire))
 }
 
-/// What stands behind a descriptor.
+/// The object behind a descriptor.
 pub(crate) fn get(fd: RawFd) -> Option<Entry> {
     TABLE[place(fd)?].load().as_deref().cloned()
 }
@@ -108,7 +108,7 @@ pub(crate) fn open() -> Vec<Open> {
     open.collect()
 }
 
-/// What stood behind a descriptor. Files that nobody else has open end with this value.
+/// The object behind a descriptor that was closed. Files that nobody else has open end with this value.
 #[derive(Debug)]
 #[must_use]
 pub struct Closed(Option<Arc<Entry>>);

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::client::cq::Queue;
     use crate::client::hook::table::QUEUES;
-    use crate::client::strict::depth::Asked;
+    use crate::client::strict::depth::RequestedDepth;
 
     thread_local! {
         /// The addresses of the requests that the provider was given.
@@ -254,7 +254,12 @@ mod tests {
         };
         // All tests have the same provider.
         assert!(before_context(own).post_send.is_some());
-        let asked = Asked { max_send_wr, max_recv_wr, is_followed: [true; 2], ..Asked::default() };
+        let asked = RequestedDepth {
+            max_send_wr,
+            max_recv_wr,
+            is_followed: [true; 2],
+            ..RequestedDepth::default()
+        };
         depths().begin(qpn, asked);
         // SAFETY: zeros are null pointers and numbers.
         let mut qp: Qp = unsafe { mem::zeroed() };
@@ -264,7 +269,7 @@ mod tests {
 
     /// A list of signaled sends. Its requests stay where they are.
     fn sends(count: u64) -> Vec<SendWr> {
-        // SAFETY: zeros are a request without elements, the last one of its list.
+        // SAFETY: zeros are a request without SGEs, the last one of its list.
         let zeroed = || unsafe { mem::zeroed::<SendWr>() };
         let mut list: Vec<SendWr> = (0..count).map(|_| zeroed()).collect();
         let first = list.as_mut_ptr().expose_provenance() as u64;

@@ -8,7 +8,7 @@
 //! program, and so they are the same in all releases of rdma-core, and also where a program brings
 //! its own library.
 //!
-//! Who has begun to poll by the provider's function must not find a completion whose payload is staged. So
+//! A thread that polls by the provider's function must not find a completion whose payload is staged. So
 //! the functions of a context get ours in their places when its first queue is created, before there is
 //! anything to poll. Those of an extended queue are not yet there at that time: they are replaced when the
 //! first queue pair is created that reports there. If another thread may be in one of them then,
@@ -76,7 +76,7 @@ fn context_of(cq: usize, fd: RawFd) -> Option<usize> {
 /// `cq` is what CREATE_CQ has named by `user_handle`. If what lies there is not a queue of the device
 /// file `fd`, nothing is done.
 pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &Slot<PollCq>) {
-    // Who is second must not take ours for the provider's.
+    // A second thread must not take ours for the provider's.
     let _hooking = HOOKING.lock();
     let context = context_of(cq, fd);
     if context.is_some_and(|context| hook_functions(context, own_poll)) {
@@ -154,7 +154,7 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
         offset_of!(ExtendedCq, next_poll),
         offset_of!(ExtendedCq, end_poll),
     ];
-    // What a plain queue has there is zeros, or the provider's own business.
+    // A plain queue has zeros there, or the provider's own data.
     if !offsets.iter().all(|offset| is_function(cq.wrapping_add(*offset))) {
         return true;
     }

@@ -9,7 +9,7 @@ use crate::client::cq::Queue;
 use crate::client::layout::Wc;
 use crate::client::polled::Polled;
 use crate::client::process::{self, Process};
-use crate::client::{forked, in_vain, share};
+use crate::client::{forked, in_vain, port_lease};
 
 /// Completions were polled: payloads that are staged for the queue are brought to their places. If there
 /// can be none, they may be staged from now on if that `begins` here.
@@ -56,11 +56,11 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
         }
     };
     let Some(own) = own else { return -1 };
-    share::poll();
+    port_lease::poll();
     // SAFETY: the function that was in the place of this one, which gets what the program has given to this one.
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
-        share::has_found();
+        port_lease::has_found();
         // An extended queue whose other functions are replaced, if it has any.
         polled(queue, is_extended);
     } else if found == 0 && queue.generation != 0 {
@@ -87,11 +87,11 @@ pub(super) unsafe extern "C-unwind" fn start_poll(
     let Some(known) = QUEUES.find(cq as usize) else { return libc::EINVAL };
     let Some(own) = known.start_poll.load(Relaxed) else { return libc::EINVAL };
     let queue = known.queue();
-    share::poll();
+    port_lease::poll();
     // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(cq, attributes) };
     if error == 0 {
-        share::has_found();
+        port_lease::has_found();
         polled(queue, false);
     } else if error == libc::ENOENT && queue.generation != 0 {
         in_vain::nothing(queue.index);

@@ -54,7 +54,7 @@ unsafe fn call(
                     errno: error,
                     posts: posts as u32,
                     queue: number,
-                    elements: request.num_sge as u32,
+                    sges: request.num_sge as u32,
                     ..PostRefused::default()
                 });
             }
@@ -96,15 +96,15 @@ pub(super) unsafe fn posted_before(first: *mut c_void, bad: *mut c_void) -> usiz
     requests(first as u64).position(|at| at == *bad).unwrap_or(0)
 }
 
-/// Elements of a list that are looked at.
+/// SGEs of a list that are looked at.
 const MOST: usize = 256;
 
-/// Bytes of a list's elements.
-fn length(list: u64, elements: i32) -> u64 {
-    let elements = usize::try_from(elements).unwrap_or(0).min(MOST);
+/// Bytes of a list's SGEs.
+fn length(list: u64, sges: i32) -> u64 {
+    let sges = usize::try_from(sges).unwrap_or(0).min(MOST);
     let sge =
         |index: usize| memory::read_as::<Sge>(list.wrapping_add((index * size_of::<Sge>()) as u64));
-    (0..elements).map_while(sge).map(|sge| u64::from(sge.length)).sum()
+    (0..sges).map_while(sge).map(|sge| u64::from(sge.length)).sum()
 }
 
 /// The functions of the context of a queue pair or a shared receive queue.
@@ -168,7 +168,7 @@ pub(super) unsafe extern "C-unwind" fn post_send(
                     queue,
                     opcode: request.opcode,
                     flags: request.send_flags,
-                    elements: request.num_sge as u32,
+                    sges: request.num_sge as u32,
                     ..PostRefused::default()
                 });
             }

@@ -51,12 +51,12 @@ impl CompletionQueue {
 }
 
 /// A value that an entry holds for its address.
-pub(super) trait Known: 'static {
+pub(super) trait Value: 'static {
     /// The value of an entry without an address.
     const EMPTY: Self;
 }
 
-impl Known for Context {
+impl Value for Context {
     const EMPTY: Self = Self {
         poll_cq: Slot::empty(),
         post_send: Slot::empty(),
@@ -65,7 +65,7 @@ impl Known for Context {
     };
 }
 
-impl Known for CompletionQueue {
+impl Value for CompletionQueue {
     const EMPTY: Self = Self {
         poll_cq: Slot::empty(),
         start_poll: Slot::empty(),
@@ -97,7 +97,7 @@ pub(super) static CONTEXTS: Table<Context, { 1024 + PROBES }> = Table::new();
 /// The queues of these contexts.
 pub(super) static QUEUES: Table<CompletionQueue, { 16384 + PROBES }> = Table::new();
 
-impl<T: Known, const LENGTH: usize> Table<T, LENGTH> {
+impl<T: Value, const LENGTH: usize> Table<T, LENGTH> {
     const fn new() -> Self {
         let entries = [const { Entry { key: AtomicUsize::new(0), known: T::EMPTY } }; LENGTH];
         Self { entries, changing: OfProcess::new() }

@@ -2,7 +2,7 @@
 //!
 //! | function | is called |
 //! | --- | --- |
-//! | `__asan_region_is_poisoned` | for each element: the first byte that is not the program's to use |
+//! | `__asan_region_is_poisoned` | for each SGE: the first byte that is not the program's to use |
 //! | `__asan_get_shadow_mapping` | to leave out what the program has poisoned by itself, as allocators do |
 //! | `__asan_report_error` | with the place of the post: the runtime's own report, and its end of the program |
 //!
@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_void};
 use super::runtime::function;
 use super::thread::Access;
 
-/// What the shadow of memory has that `ASAN_POISON_MEMORY_REGION` was called for.
+/// The shadow of memory that `ASAN_POISON_MEMORY_REGION` was called for.
 const BY_PROGRAM: u8 = 0xf7;
 
 /// Its functions.
@@ -26,7 +26,7 @@ pub(super) struct AddressSanitizer {
 }
 
 impl AddressSanitizer {
-    /// That of this process, if it has one.
+    /// The sanitizer of this process, if it has one.
     pub(super) fn find() -> Option<Self> {
         // SAFETY: functions of these names have the types of `sanitizer/asan_interface.h`.
         unsafe {

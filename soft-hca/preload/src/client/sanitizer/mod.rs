@@ -33,7 +33,7 @@ use std::sync::{MutexGuard, OnceLock};
 
 use soft_hca_core::config;
 use soft_hca_core::engine::ReceiveQueue;
-use soft_hca_core::trace::event::{Element, SendPosted};
+use soft_hca_core::trace::event::{SendPosted, TracedSge};
 use soft_hca_core::uapi::verbs::{opcode, send_flag};
 
 use crate::client::layout::{Sge, Wc};
@@ -180,7 +180,7 @@ impl Queues {
     }
 }
 
-/// What the device does with the elements of a send queue's requests; nothing with those of some.
+/// The device's access to the SGEs of a send queue's requests; none to those of some.
 fn access_of(kind: u32) -> Option<Access> {
     match kind {
         opcode::SEND
@@ -195,8 +195,9 @@ fn access_of(kind: u32) -> Option<Access> {
     }
 }
 
-fn stretches(access: Access, list: &[Element]) -> Vec<Stretch> {
-    let stretch = |&Element { address, length, .. }: &Element| Stretch { access, address, length };
+fn stretches(access: Access, list: &[TracedSge]) -> Vec<Stretch> {
+    let stretch =
+        |&TracedSge { address, length, .. }: &TracedSge| Stretch { access, address, length };
     list.iter().map(stretch).filter(|stretch| stretch.length > 0).collect()
 }
 
@@ -254,10 +255,10 @@ pub(super) fn receives_are_posted(process: &Process, queue: ReceiveQueue, list: 
     let mut queues = queues();
     let before = queues.count();
     let known = queues.receives.entry(queue).or_insert_with(|| own.queue(before, &name(queue)));
-    for Listed { wr_id, elements } in list {
+    for Listed { wr_id, sges } in list {
         let written =
             |sge: &Sge| Stretch { access: Access::Write, address: sge.addr, length: sge.length };
-        let list: Vec<Stretch> = elements.iter().map(written).collect();
+        let list: Vec<Stretch> = sges.iter().map(written).collect();
         own.check(&list, place, || format!("the posted receive {wr_id:#x}, {}", name(queue)));
         known.post(callers, Request { wr_id, is_signaled: true, what: false }, list);
     }

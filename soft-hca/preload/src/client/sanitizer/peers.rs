@@ -1,4 +1,5 @@
-//! What peers do at this process's memory by RDMA operations, told to ThreadSanitizer by the next call of this process.
+//! Accesses of peers to this process's memory by RDMA operations, reported to ThreadSanitizer by the next call of this
+//! process.
 //!
 //! Nothing tells which peer knows of what this process has done, so a peer is taken to know all that threads had done
 //! before they last told anybody anything: before a post, a command, or a write to a socket or a pipe. As much is taken
@@ -25,11 +26,11 @@ pub(super) struct Peers {
     fibers: Vec<Fiber>,
     /// Names of peers' programs by their process ids.
     programs: HashMap<u32, String>,
-    /// What was registered, from the first address to the one behind the last.
+    /// Registered memory, from the first address to the one behind the last.
     registered: Vec<(u64, u64)>,
-    /// What this process's threads have done before they told anybody anything.
+    /// Accesses of this process's threads before they told anybody anything.
     told: Box<Sync>,
-    /// What peers have done so far.
+    /// Accesses of peers so far.
     done: Box<Sync>,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Stretch {
     pub length: u32,
 }
 
-/// What is remembered of a request.
+/// A request that was posted.
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
     number: usize,
@@ -34,7 +34,7 @@ pub(super) struct Queue {
     sent: Box<Sync>,
     /// Orders a fenced request behind the answers that were written before it.
     answered: Box<Sync>,
-    /// What threads have done before they posted.
+    /// Accesses of threads before they posted.
     posts: Box<Sync>,
     ends: Box<[Sync; SYNCS]>,
     /// The number of requests so far.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `__tsan_create_fiber`, `__tsan_set_fiber_name`, `__tsan_destroy_fiber` | for each queue |
 //! | `__tsan_get_current_fiber`, `__tsan_switch_to_fiber` | around the device's accesses: what is told between is the queue's |
-//! | `__tsan_read_range_pc`, `__tsan_write_range_pc` | for each element; the place is that of the post |
+//! | `__tsan_read_range_pc`, `__tsan_write_range_pc` | for each SGE; the place is that of the post |
 //! | `__tsan_func_entry`, `__tsan_func_exit` | for the frames of the post, which a report shows |
 //! | `__tsan_release`, `__tsan_acquire` | where the one happens before the other: post and access, access and poll |
 //!
@@ -91,7 +91,7 @@ impl Sync {
     }
 }
 
-/// What the device does with memory.
+/// An access of the device to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -99,7 +99,7 @@ pub(super) enum Access {
 }
 
 impl ThreadSanitizer {
-    /// That of this process, if it has one.
+    /// The sanitizer of this process, if it has one.
     pub(super) fn find() -> Option<Self> {
         // SAFETY: the types of `sanitizer/tsan_interface.h` and of the runtime's `tsan_interface.h`.
         unsafe {
@@ -128,13 +128,13 @@ impl ThreadSanitizer {
         fiber
     }
 
-    /// What the calling thread has done so far happens before what follows [`ThreadSanitizer::acquire`].
+    /// Orders what the calling thread has done so far before what follows [`ThreadSanitizer::acquire`].
     pub(super) fn release(&self, sync: &Sync) {
         // SAFETY: an address of this process, of which the runtime remembers what belongs to it.
         unsafe { (self.release)(sync.address()) };
     }
 
-    /// What was done before [`ThreadSanitizer::release`] happens before what the calling thread does from now on.
+    /// Orders what was done before [`ThreadSanitizer::release`] before what the calling thread does from now on.
     pub(super) fn acquire(&self, sync: &Sync) {
         // SAFETY: the runtime takes any address as a name and does not read from it.
         unsafe { (self.acquire)(sync.address()) };

@@ -13,11 +13,11 @@ use crate::client::memory;
 /// Whose code an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// That of this library, or of another one of soft-hca's.
+    /// The code of this library, or of another one of soft-hca's.
     Ours,
-    /// That of libibverbs, librdmacm or a provider.
+    /// The code of libibverbs, librdmacm or a provider.
     Library,
-    /// That of a program or another library: where the file begins in memory, to tell it from others.
+    /// The code of a program or another library: where the file begins in memory, to tell it from others.
     Program(usize),
 }
 
@@ -212,7 +212,7 @@ mod tests {
         let path = std::env::current_exe().unwrap();
         assert_eq!(module.path, path.into_os_string().into_vec());
         assert!(module.base <= own);
-        // What has these tests is this library.
+        // These tests are linked with this library.
         assert_eq!(whose(own), Some(Whose::Ours));
         let function = libc::getpid as *const () as usize;
         assert!(matches!(whose(function), Some(Whose::Program(_))));

@@ -1,6 +1,6 @@
 //! Where in its program a thread is when it calls a library, while all is recorded.
 //!
-//! What passes through here comes from a library, or from an inline function of the program's own: the
+//! Calls that pass through here come from a library, or from an inline function of the program's own: the
 //! frames of the stack tell which function of librdmacm or libibverbs the program has called, and from
 //! where. Several commands of one call have the same frame of the program behind them, and come by
 //! different ways through the library.

@@ -33,7 +33,7 @@ unsafe extern "C-unwind" {
     pub(super) fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
 }
 
-/// What the frames tell.
+/// The call that the frames tell of.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     /// Addresses behind the program's call instructions, the innermost first.
@@ -89,7 +89,7 @@ impl Stack {
         let known = table::code(ip);
         let whose = known.map(|known| known.whose);
         if whose == Some(Whose::Library) {
-            // What the library has called was no call of the program's, but a function of the C library that a sanitizer
+            // The library's call was no call of the program's, but a function of the C library that a sanitizer
             // has replaced.
             *self = Self {
                 passed: self.passed,
@@ -162,7 +162,7 @@ impl Trail {
 }
 
 impl Stack {
-    /// What to know it again by, if it can be, where the stack has reached an address.
+    /// The trail by which it is recognized, if it can be, where the stack has reached an address.
     pub(super) fn trail(&self, from: usize) -> Trail {
         let Self { depth, callers, slots, .. } = *self;
         if slots[..depth].contains(&0) {

@@ -24,7 +24,7 @@ struct Address {
     calls: AtomicU64,
 }
 
-/// What is known of an address behind a call.
+/// The code at an address behind a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub whose: Whose,
@@ -44,7 +44,7 @@ static ENTERING: OfProcess<()> = OfProcess::new();
 
 /// A place that is known.
 struct Entry {
-    /// What tells it from others, 0 for none.
+    /// Its key, 0 for none.
     key: AtomicU64,
     /// The process and the recording that were told last what it is.
     told: AtomicU64,
@@ -63,7 +63,7 @@ fn probes(key: u64, length: usize) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |probe| (mix(key) as usize).wrapping_add(probe) % length)
 }
 
-/// What is known of an address; `None` if no file has it.
+/// The code at an address; `None` if no file has it.
 pub(super) fn code(address: usize) -> Option<Code> {
     let key = address as u64;
     let mut places = probes(key, ADDRESSES).map(|index| &KNOWN[index]);
@@ -93,7 +93,7 @@ pub(super) fn code(address: usize) -> Option<Code> {
 
 #[cold]
 fn enter(key: u64, code: Code) {
-    // Whoever is doing the same, and be it this thread in a handler of a signal, is not waited for.
+    // Another thread that enters one, or this one in a signal's handler, is not waited for.
     let Some(_entering) = ENTERING.try_lock() else { return };
     let mut places = probes(key, ADDRESSES).map(|index| &KNOWN[index]);
     let Some(free) = places.find(|known| known.address.load(Acquire) == 0) else { return };

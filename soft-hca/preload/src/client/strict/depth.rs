@@ -13,10 +13,10 @@ use soft_hca_core::engine::ReceiveQueue;
 
 use crate::client::of_process::OfProcess;
 
-/// What a queue pair was created with.
+/// The capacity that was requested for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
-    /// What was asked for at creation.
+pub(crate) struct RequestedDepth {
+    /// Sends.
     pub max_send_wr: u32,
     /// The same of receives; 0 with a shared receive queue.
     pub max_recv_wr: u32,
@@ -36,8 +36,8 @@ pub(crate) struct Asked {
 
 /// A queue pair's queues.
 #[derive(Clone, Debug)]
-struct QueuePair {
-    asked: Asked,
+struct QueuePairDepth {
+    requested: RequestedDepth,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
     /// ReceiveQueue that are in the queue.
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
     /// By number.
-    queue_pairs: HashMap<u32, QueuePair>,
+    queue_pairs: HashMap<u32, QueuePairDepth>,
     /// By index.
     shared: HashMap<u32, Shared>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Polled {
     pub qpn: u32,
     pub wr_id: u64,
     pub has_failed: bool,
-    /// What a successful one says of itself.
+    /// Its opcode says so; valid of a successful one only.
     pub is_receive: bool,
 }
 
@@ -85,20 +85,21 @@ pub(crate) fn depths() -> MutexGuard<'static, Depths> {
 }
 
 impl Depths {
-    pub(crate) fn begin(&mut self, qpn: u32, asked: Asked) {
+    pub(crate) fn begin(&mut self, qpn: u32, requested: RequestedDepth) {
         let sends = VecDeque::new();
-        self.queue_pairs.insert(qpn, QueuePair { asked, sends, receives: 0, has_failed: false });
+        self.queue_pairs
+            .insert(qpn, QueuePairDepth { requested, sends, receives: 0, has_failed: false });
     }
 
-    /// What was asked for of a queue pair.
-    pub(crate) fn asked(&self, qpn: u32) -> Option<Asked> {
-        self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.asked)
+    /// The capacity that was requested for a queue pair.
+    pub(crate) fn requested(&self, qpn: u32) -> Option<RequestedDepth> {
+        self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.requested)
     }
 
     /// A queue pair is gone. Completions of it may be polled still, and give back the receives of a shared queue: one
     /// with such a queue is remembered until another one has its number.
     pub(crate) fn forget(&mut self, qpn: u32) {
-        if self.asked(qpn).is_some_and(|asked| asked.srq.is_none()) {
+        if self.requested(qpn).is_some_and(|requested| requested.srq.is_none()) {
             self.queue_pairs.remove(&qpn);
         }
     }
@@ -121,7 +122,7 @@ impl Depths {
         }
     }
 
-    /// What was asked for of a shared receive queue.
+    /// The capacity that was requested for a shared receive queue.
     pub(crate) fn shared(&self, srq: u32) -> Option<u32> {
         self.shared.get(&srq).map(|shared| shared.max_wr)
     }
@@ -129,12 +130,13 @@ impl Depths {
     /// Takes sends into a queue; gives how many have room there.
     pub(crate) fn post_sends(&mut self, qpn: u32, list: &[Send]) -> usize {
         let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) else { return list.len() };
-        if !queue_pair.asked.is_followed[0] || queue_pair.has_failed {
+        if !queue_pair.requested.is_followed[0] || queue_pair.has_failed {
             return list.len();
         }
-        let room = (queue_pair.asked.max_send_wr as usize).saturating_sub(queue_pair.sends.len());
+        let room =
+            (queue_pair.requested.max_send_wr as usize).saturating_sub(queue_pair.sends.len());
         let taken = room.min(list.len());
-        let signals_all = queue_pair.asked.signals_all;
+        let signals_all = queue_pair.requested.signals_all;
         queue_pair.sends.extend(
             list[..taken]
                 .iter()
@@ -155,8 +157,10 @@ impl Depths {
     pub(crate) fn post_receives(&mut self, queue: ReceiveQueue, count: usize) -> usize {
         let (receives, limit) = match queue {
             ReceiveQueue::Own(qpn) => match self.queue_pairs.get_mut(&qpn) {
-                Some(queue_pair) if queue_pair.asked.is_followed[1] && !queue_pair.has_failed => {
-                    (&mut queue_pair.receives, queue_pair.asked.max_recv_wr)
+                Some(queue_pair)
+                    if queue_pair.requested.is_followed[1] && !queue_pair.has_failed =>
+                {
+                    (&mut queue_pair.receives, queue_pair.requested.max_recv_wr)
                 }
                 _ => return count,
             },
@@ -194,7 +198,7 @@ impl Depths {
         } else {
             polled.is_receive
         };
-        match (is_receive, queue_pair.asked.srq) {
+        match (is_receive, queue_pair.requested.srq) {
             (false, _) => {
                 let done = queue_pair.sends.iter().position(signaled).map_or(0, |last| last + 1);
                 queue_pair.sends.drain(..done);
@@ -213,9 +217,13 @@ mod tests {
 
     fn depths(max_send_wr: u32) -> Depths {
         let mut depths = Depths::default();
-        let asked =
-            Asked { max_send_wr, max_recv_wr: 2, is_followed: [true; 2], ..Asked::default() };
-        depths.begin(QPN, asked);
+        let requested = RequestedDepth {
+            max_send_wr,
+            max_recv_wr: 2,
+            is_followed: [true; 2],
+            ..RequestedDepth::default()
+        };
+        depths.begin(QPN, requested);
         depths
     }
 
@@ -248,7 +256,7 @@ mod tests {
         depths.polled(polled(7, true));
         assert_eq!(depths.post_receives(own, 3), 1);
         depths.begin_shared(5, 3);
-        depths.queue_pairs.get_mut(&QPN).unwrap().asked.srq = Some(5);
+        depths.queue_pairs.get_mut(&QPN).unwrap().requested.srq = Some(5);
         let shared = ReceiveQueue::Shared(5);
         assert_eq!(depths.post_receives(shared, 9), 3);
         depths.polled(polled(7, true));
@@ -261,7 +269,7 @@ mod tests {
     fn receives_of_a_shared_queue_come_back_after_the_queue_pair_has_gone() {
         let mut depths = depths(1);
         depths.begin_shared(6, 2);
-        depths.begin(QPN, Asked { srq: Some(6), ..Asked::default() });
+        depths.begin(QPN, RequestedDepth { srq: Some(6), ..RequestedDepth::default() });
         assert_eq!(depths.post_receives(ReceiveQueue::Shared(6), 2), 2);
         depths.forget(QPN);
         depths.polled(polled(1, true));

@@ -33,7 +33,7 @@ use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
 
 use zerocopy::FromBytes;
 
-use depth::{Asked, Depths, depths};
+use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
 /// different ones of the same number.
@@ -66,7 +66,7 @@ pub(super) fn seed_of_events() -> Option<NonZeroU64> {
     NonZeroU64::new(next_seed(seed()?))
 }
 
-/// What the handles in a command are.
+/// The objects that the handles in a command name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Named {
     /// The queue pair's number, 0 for none.
@@ -125,28 +125,28 @@ fn note_with(
             }
         }
         (command::CREATE_QP, Some(Created::Qp { qpn, .. })) => {
-            let asked = command.request::<request::CreateQp>()?.into();
-            begin(arena, named, &asked, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
+            let requested = command.request::<request::CreateQp>()?.into();
+            begin(arena, named, &requested, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
         }
         (command::EX_CREATE_QP, Some(Created::Qp { qpn, .. })) => {
-            let asked = command.request()?;
-            begin(arena, named, &asked, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
+            let requested = command.request()?;
+            begin(arena, named, &requested, ((*qpn).into(), bytes), next_seed(seed), &mut depths);
         }
         (command::MODIFY_QP, _) => {
-            let asked = command.request::<request::ModifyQp>()?;
-            let given = QpAttrMask::from_bits_retain(asked.attr_mask);
-            if given.contains(QpAttrMask::STATE) && u32::from(asked.qp_state) == state::RESET {
+            let requested = command.request::<request::ModifyQp>()?;
+            let given = QpAttrMask::from_bits_retain(requested.attr_mask);
+            if given.contains(QpAttrMask::STATE) && u32::from(requested.qp_state) == state::RESET {
                 depths.reset(named.qpn);
             }
         }
         (command::QUERY_QP, _) => {
-            if let Some(asked) = depths.asked(named.qpn) {
+            if let Some(requested) = depths.requested(named.qpn) {
                 for (at, value) in [
-                    (offset_of!(answer::QueryQp, max_send_wr), asked.max_send_wr),
-                    (offset_of!(answer::QueryQp, max_recv_wr), asked.max_recv_wr),
-                    (offset_of!(answer::QueryQp, max_send_sge), asked.max_send_sge),
-                    (offset_of!(answer::QueryQp, max_recv_sge), asked.max_recv_sge),
-                    (offset_of!(answer::QueryQp, max_inline_data), asked.max_inline_data),
+                    (offset_of!(answer::QueryQp, max_send_wr), requested.max_send_wr),
+                    (offset_of!(answer::QueryQp, max_recv_wr), requested.max_recv_wr),
+                    (offset_of!(answer::QueryQp, max_send_sge), requested.max_send_sge),
+                    (offset_of!(answer::QueryQp, max_recv_sge), requested.max_recv_sge),
+                    (offset_of!(answer::QueryQp, max_inline_data), requested.max_inline_data),
                 ] {
                     put(bytes, at, value);
                 }
@@ -163,10 +163,10 @@ fn note_with(
             }
         }
         (command::MODIFY_SRQ, _) => {
-            let asked = command.request::<request::ModifySrq>()?;
-            let given = SrqAttrMask::from_bits_retain(asked.attr_mask);
+            let requested = command.request::<request::ModifySrq>()?;
+            let given = SrqAttrMask::from_bits_retain(requested.attr_mask);
             if let Some(srq) = named.srq.filter(|_| given.contains(SrqAttrMask::MAX_WR)) {
-                depths.resize_shared(srq, asked.max_wr);
+                depths.resize_shared(srq, requested.max_wr);
             }
         }
         (command::QUERY_SRQ, _) => {
@@ -198,33 +198,33 @@ fn put(answer: &mut [u8], offset: usize, value: u32) {
 fn begin(
     arena: &Mapping,
     named: &Named,
-    asked: &request::ExCreateQp,
+    requested: &request::ExCreateQp,
     (qpn, bytes): (u32, &mut [u8]),
     seed: u64,
     depths: &mut Depths,
 ) {
     for (at, value) in [
-        (offset_of!(answer::CreateQp, max_send_sge), asked.max_send_sge),
-        (offset_of!(answer::CreateQp, max_recv_sge), asked.max_recv_sge),
-        (offset_of!(answer::CreateQp, max_inline_data), asked.max_inline_data),
+        (offset_of!(answer::CreateQp, max_send_sge), requested.max_send_sge),
+        (offset_of!(answer::CreateQp, max_recv_sge), requested.max_recv_sge),
+        (offset_of!(answer::CreateQp, max_inline_data), requested.max_inline_data),
     ] {
         put(bytes, at, value);
     }
     if let Some(qp) = arena.qp(qpn) {
         qp.strict_seed.store(seed, Release);
     }
-    let is_shared = asked.is_srq != 0;
-    let asked = Asked {
-        max_send_wr: asked.max_send_wr,
-        max_recv_wr: if is_shared { 0 } else { asked.max_recv_wr },
-        max_send_sge: asked.max_send_sge,
-        max_recv_sge: asked.max_recv_sge,
-        max_inline_data: asked.max_inline_data,
-        signals_all: asked.sq_sig_all != 0,
+    let is_shared = requested.is_srq != 0;
+    let requested = RequestedDepth {
+        max_send_wr: requested.max_send_wr,
+        max_recv_wr: if is_shared { 0 } else { requested.max_recv_wr },
+        max_send_sge: requested.max_send_sge,
+        max_recv_sge: requested.max_recv_sge,
+        max_inline_data: requested.max_inline_data,
+        signals_all: requested.sq_sig_all != 0,
         is_followed: named.cqs.map(|cq| cq.is_some_and(late::is_followed)),
         srq: named.srq.filter(|_| is_shared),
     };
-    depths.begin(qpn, asked);
+    depths.begin(qpn, requested);
 }
 
 #[cfg(test)]
@@ -268,20 +268,20 @@ mod tests {
         let (index, generation) = (2001, 1);
         let exact = || arena.cqs[index as usize].exact.load(Acquire);
         let created = Some(Created::Cq { handle: 3, index, generation });
-        let asked = request::CreateCq { cqe: 10, ..Default::default() };
+        let requested = request::CreateCq { cqe: 10, ..Default::default() };
         let given = answer::CreateCq { cq_handle: 3, cqe: 15 };
-        let answer = noted(&arena, Named::default(), &asked, created, &given);
+        let answer = noted(&arena, Named::default(), &requested, created, &given);
         assert_eq!((answer.cq_handle, answer.cqe, exact()), (3, 10, 10));
-        let asked = request::ResizeCq { cqe: 20, ..Default::default() };
+        let requested = request::ResizeCq { cqe: 20, ..Default::default() };
         let cqs = [Some(index), None];
-        assert_eq!(noted(&arena, Named { cqs, ..named(0) }, &asked, None, &31u32), 20);
+        assert_eq!(noted(&arena, Named { cqs, ..named(0) }, &requested, None, &31u32), 20);
         assert_eq!(exact(), 20);
         // A queue that is not known is the daemon's to refuse.
-        assert_eq!(noted(&arena, Named::default(), &asked, None, &31u32), 31);
+        assert_eq!(noted(&arena, Named::default(), &requested, None, &31u32), 31);
         // A command without room for the word, or that creates something else, stays as it is.
         let other = Some(Created::Channel(ChannelId { index, generation }));
-        let asked = request::CreateCq { cqe: 5, ..Default::default() };
-        assert_eq!(noted(&arena, Named::default(), &asked, other, &given).cqe, 15);
+        let requested = request::CreateCq { cqe: 5, ..Default::default() };
+        assert_eq!(noted(&arena, Named::default(), &requested, other, &given).cqe, 15);
         assert_eq!(exact(), 20);
     }
 
@@ -293,7 +293,7 @@ mod tests {
         for index in cqs.into_iter().flatten() {
             late::begin(index, 1, true);
         }
-        let asked = request::CreateQp {
+        let requested = request::CreateQp {
             max_send_wr: 1,
             max_recv_wr: 2,
             max_send_sge: 3,
@@ -304,7 +304,7 @@ mod tests {
         let created = Some(Created::Qp { handle: 1, qpn: Qpn::new(QPN) });
         let given =
             answer::CreateQp { max_send_wr: 63, max_inline_data: 96, ..FromZeros::new_zeroed() };
-        let answer = noted(&arena, Named { cqs, ..named(0) }, &asked, created, &given);
+        let answer = noted(&arena, Named { cqs, ..named(0) }, &requested, created, &given);
         let sizes = (answer.max_send_sge, answer.max_recv_sge, answer.max_inline_data);
         assert_eq!(sizes, (3, 4, 5));
         let query = request::QueryQp::default();
@@ -319,9 +319,9 @@ mod tests {
         // A change of something else, and to another state, leaves what is posted.
         let modify = |attr_mask: QpAttrMask, state: u32| {
             let attr_mask = attr_mask.bits();
-            let asked =
+            let requested =
                 request::ModifyQp { attr_mask, qp_state: state as u8, ..Default::default() };
-            noted(&arena, named(QPN), &asked, None, &0u32);
+            noted(&arena, named(QPN), &requested, None, &0u32);
         };
         modify(QpAttrMask::empty(), state::RESET);
         modify(QpAttrMask::STATE, state::INIT);
@@ -336,17 +336,17 @@ mod tests {
     fn a_shared_receive_queue_has_what_was_asked_for() {
         let arena = Mapping::create().unwrap();
         let srq = 2004;
-        let asked = request::CreateSrq { max_wr: 3, ..Default::default() };
+        let requested = request::CreateSrq { max_wr: 3, ..Default::default() };
         let given = answer::CreateSrq { srqn: srq + 1, max_wr: 63, ..Default::default() };
-        assert_eq!(noted(&arena, Named::default(), &asked, None, &given).max_wr, 3);
+        assert_eq!(noted(&arena, Named::default(), &requested, None, &given).max_wr, 3);
         let named = Named { srq: Some(srq), ..Named::default() };
         let query = request::QuerySrq::default();
         let max_wr = || noted(&arena, named, &query, None, &answer::QuerySrq::default()).max_wr;
         assert_eq!(max_wr(), 3);
         for (attr_mask, left) in [(SrqAttrMask::empty(), 3), (SrqAttrMask::MAX_WR, 9)] {
             let attr_mask = attr_mask.bits();
-            let asked = request::ModifySrq { attr_mask, max_wr: 9, ..Default::default() };
-            noted(&arena, named, &asked, None, &0u32);
+            let requested = request::ModifySrq { attr_mask, max_wr: 9, ..Default::default() };
+            noted(&arena, named, &requested, None, &0u32);
             assert_eq!(max_wr(), left);
         }
         assert_eq!(depths().post_receives(ReceiveQueue::Shared(srq), 20), 9);

@@ -81,7 +81,7 @@ impl UverbsFile {
                 }
                 self.handles.add_qp(handle, qpn);
             }
-            Some(Created::File { .. } | Created::Recording(_) | Created::Share(_)) | None => {}
+            Some(Created::File { .. } | Created::Recording(_) | Created::PortLease(_)) | None => {}
         }
         match command.number {
             command::GET_CONTEXT => {

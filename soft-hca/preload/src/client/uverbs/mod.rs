@@ -32,7 +32,7 @@ use crate::client::files::{on_demand, tokens};
 use crate::client::notes::note;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, hook, memory, process, sanitizer, share, strict};
+use crate::client::{acknowledged, daemon, hook, memory, port_lease, process, sanitizer, strict};
 use changes::read;
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
@@ -149,7 +149,7 @@ impl UverbsFile {
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
-        share::give_back();
+        port_lease::give_back();
         self.process.actor().arm(cq.index(), request.solicited_only != 0);
         strict::owe(&self.process.arena, cq.index());
         Ok(())
@@ -202,12 +202,12 @@ impl UverbsFile {
         };
         let request = Request::Command { out_len: command.out_len as u32, bytes };
         let queue = self.queue_to_destroy(command);
-        share::finish();
+        port_lease::finish();
         let (answer, _unused) = {
             // Until what has changed is noted, no other thread's command may get the handle of what is
             // destroyed, nor destroy a queue whose payloads are being moved.
             let connection = self.connection();
-            self.settle_all();
+            self.drain_staged();
             let asked = daemon::ask(&connection, &request);
             let (mut answer, fds) = match asked {
                 Err(error) if daemon::is_gone(error) => {
@@ -216,7 +216,7 @@ impl UverbsFile {
                 }
                 asked => asked?,
             };
-            self.settle_all();
+            self.drain_staged();
             traced.unacknowledged = self.unacknowledged(command);
             let noted = self.note(fd, command, &mut answer, fds, channel.as_ref());
             if let (Err(_), Some(Created::Channel(id))) = (&noted, answer.created) {
@@ -225,7 +225,7 @@ impl UverbsFile {
             }
             let unused = noted?;
             if command.number == command::MODIFY_QP {
-                share::borrow_sockets(&connection);
+                port_lease::borrow_sockets(&connection);
             }
             (answer, unused)
         };
@@ -284,7 +284,7 @@ impl UverbsFile {
         }
         // A command that is answered takes the lock of the queues behind that of the connection.
         if self.device == 0 && config::runs_port() {
-            share::ask(self.process, &self.connection());
+            port_lease::ask(self.process, &self.connection());
         }
         let cqs = self.handles.cqs();
         let hook = |handle: u32| {
@@ -306,7 +306,7 @@ impl UverbsFile {
     /// Brings all payloads that are staged for this file's queues to their places. A command may end
     /// what they are for: before it their regions are there still, and when it is done the memory is
     /// the program's again.
-    fn settle_all(&self) {
+    fn drain_staged(&self) {
         let own = self.own_cqs.read().unwrap_or_else(PoisonError::into_inner);
         self.process.actor().drain_all_staged(&own);
     }

@@ -9,7 +9,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "look at each completion's status, and connect anew after a failure",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct AfterError;
 
 impl Lookout for AfterError {

@@ -114,13 +114,14 @@ impl Lookout for ArmOrder {
             }
             _ => {}
         }
-        if let Some(("ibv_req_notify_cq", args, _)) = scene.call() {
-            let solicited_only = number(args, "solicited_only").is_some_and(|only| only != 0);
-            cq(args, "cq").into_iter().for_each(|cq| self.armed(scene, cq, solicited_only));
-        }
-        // A program that comes to destroy it does not wait for it any more.
-        if let Some((number, _)) = &scene.effect.destroyed {
-            self.0.remove(number);
+        match scene.call() {
+            Some(("ibv_req_notify_cq", args, _)) => {
+                let solicited_only = number(args, "solicited_only").is_some_and(|only| only != 0);
+                cq(args, "cq").into_iter().for_each(|cq| self.armed(scene, cq, solicited_only));
+            }
+            // A program that comes to destroy it does not wait for it any more.
+            Some(("ibv_destroy_cq", args, _)) => _ = cq(args, "cq").map(|cq| self.0.remove(&cq)),
+            _ => {}
         }
     }
 

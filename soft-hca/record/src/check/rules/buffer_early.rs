@@ -12,7 +12,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
          was polled",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct BufferEarly;
 
 /// The send whose SGE was changed, if it is a send's.

@@ -10,7 +10,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "make the completion queue as large as all requests that may complete to it at a time",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct CqFull;
 
 impl Lookout for CqFull {

@@ -14,7 +14,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "open the device in the child",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct Fork;
 
 impl Lookout for Fork {

@@ -12,7 +12,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "ask for as much inline data as is sent",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct InlineSize;
 
 impl Lookout for InlineSize {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
 use crate::entry::{Call, Entry, What};
-use crate::model::source;
 use crate::place::Place;
 use crate::value::{Name, Named, Value};
 
@@ -20,7 +19,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
 #[derive(Debug, Default)]
 pub(in crate::check) struct Leaked {
     /// By process and name.
-    objects: HashMap<u32, HashMap<Name, Known>>,
+    objects: HashMap<u32, HashMap<Name, Objects>>,
     /// The place where a program has last made a device's context, or a completion channel, by process and
     /// name. Their closing is not on record.
     files: HashMap<(u32, Name), Arc<Place>>,
@@ -28,7 +27,7 @@ pub(in crate::check) struct Leaked {
 
 /// Objects of one name.
 #[derive(Debug, Default)]
-struct Known {
+struct Objects {
     /// How many there are, as handles are a device file's.
     count: u32,
     /// Where the last of them was created.
@@ -68,7 +67,7 @@ impl Lookout for Leaked {
                 let left = self.objects.remove(&entry.process).unwrap_or_default();
                 let files = open.iter().filter_map(|name| {
                     let source = self.files.remove(&(entry.process, *name))?;
-                    Some((*name, Known { count: 1, source: Some(source) }))
+                    Some((*name, Objects { count: 1, source: Some(source) }))
                 });
                 // An object with unacknowledged events cannot be destroyed, and its channel cannot, either.
                 let is_in_the_way = |name: &Name, of: &Name| match name {
@@ -78,9 +77,9 @@ impl Lookout for Leaked {
                 let can_go = |name: &Name| {
                     !unacknowledged.iter().any(|other| is_in_the_way(name, &other.of))
                 };
-                let is_left = |(name, known): &(Name, Known)| known.count > 0 && can_go(name);
+                let is_left = |(name, known): &(Name, Objects)| known.count > 0 && can_go(name);
                 let left = left.into_iter().chain(files).filter(is_left);
-                let mut left: Vec<(Name, Known)> = left.collect();
+                let mut left: Vec<(Name, Objects)> = left.collect();
                 self.files.retain(|(process, _), _| *process != entry.process);
                 // A program that gives up because of an error need not tidy up, and one that is killed cannot.
                 if exit_by.is_none() || status.is_some_and(|status| status != 0) {
@@ -121,7 +120,7 @@ impl Leaked {
         }
         // A program knows nothing of those that librdmacm has made.
         let is_own = |place: &Arc<Place>| place.call.as_deref() == Some(call.name.as_str());
-        if let Some(source) = source(entry).filter(is_own) {
+        if let Some(source) = entry.source().filter(is_own) {
             let files = given.iter().filter_map(|Named(_, value)| match value {
                 Value::Name(name @ (Name::Context(_) | Name::Channel(_))) => Some(*name),
                 _ => None,
@@ -133,7 +132,7 @@ impl Leaked {
     fn add(&mut self, entry: &Entry, name: Name) {
         let known = self.objects.entry(entry.process).or_default().entry(name).or_default();
         known.count += 1;
-        known.source = source(entry);
+        known.source = entry.source();
     }
 }
 

@@ -11,7 +11,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "give each request memory of its own until it has completed",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct Overlap;
 
 impl Lookout for Overlap {

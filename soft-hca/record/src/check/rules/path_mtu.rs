@@ -13,7 +13,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
          their ports",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct PathMtu;
 
 impl Lookout for PathMtu {

@@ -9,18 +9,16 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "use pkey_index 0, or look the key up with ibv_query_pkey",
 };
 
-/// The number of entries of the largest P_Key table of the ports.
-#[derive(Debug)]
-pub(in crate::check) struct PkeyIndex {
-    pub(in crate::check) entries: u16,
-}
+#[derive(Debug, Default)]
+pub(in crate::check) struct PkeyIndex;
 
 impl Lookout for PkeyIndex {
     fn entry(&mut self, scene: Scene<'_>, found: &mut Vec<Found>) {
         let Some(("ibv_modify_qp", args, _)) = scene.call() else { return };
         let (Some(qp), Some(index)) = (qp(args, "qp"), number(args, "pkey_index")) else { return };
-        if index >= self.entries.into() {
-            let has = match self.entries {
+        let entries = scene.device.pkeys;
+        if index >= entries.into() {
+            let has = match entries {
                 1 => "one P_Key".into(),
                 entries => format!("{entries} P_Keys"),
             };

@@ -37,14 +37,14 @@ const BY_CHANCE: f64 = 1e-6;
 
 /// A write that is held back, or has arrived, and was not answered yet.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct DelayedWrite {
     since: u64,
     duration: u64,
     /// Somebody may have been told that it has arrived.
     is_told: bool,
 }
 
-impl Held {
+impl DelayedWrite {
     /// Whether it may have arrived.
     fn is_there(&self, t: u64) -> bool {
         t >= self.since + self.duration
@@ -71,7 +71,7 @@ struct Writer {
 pub(in crate::check) struct PolledMemory {
     writers: HashMap<u32, Writer>,
     /// By the writer's queue pair.
-    held: HashMap<u32, Held>,
+    held: HashMap<u32, DelayedWrite>,
 }
 
 impl Lookout for PolledMemory {
@@ -85,7 +85,7 @@ impl Lookout for PolledMemory {
             What::Stalled { qp, reason: Cause::Held { duration }, .. }
                 if run.live_qp(*qp).is_some() && !self.is_decided(*qp) =>
             {
-                let held = Held { since: t, duration: *duration, is_told: false };
+                let held = DelayedWrite { since: t, duration: *duration, is_told: false };
                 self.held.insert(*qp, held);
             }
             What::SendPosted(posted) => found.extend(self.posts(scene, posted)),
@@ -123,7 +123,7 @@ impl PolledMemory {
     }
 
     /// Somebody may be told something: by writer's and watcher's process.
-    fn tell(&mut self, run: &Run, is_told: impl Fn(&Held, u32, u32) -> bool) {
+    fn tell(&mut self, run: &Run, is_told: impl Fn(&DelayedWrite, u32, u32) -> bool) {
         for (number, held) in &mut self.held {
             let writer = run.live_qp(*number);
             let watcher = writer.and_then(|writer| run.live_qp(writer.peer?));
@@ -297,7 +297,7 @@ mod tests {
         });
         for duration in durations() {
             writes(&mut run, duration);
-            // What comes so early cannot tell of it, and a write of one's own cannot at all.
+            // An event so early cannot tell of it, and a write of one's own cannot at all.
             run.put(duration - 1, CLIENT, "polled", polled.clone());
             run.put(1, SERVER, "completion", own.clone());
             answers(&mut run, 1000);

@@ -11,7 +11,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "poll completions before posting more, or ask for a larger queue",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct QueueFull;
 
 impl Lookout for QueueFull {

@@ -12,7 +12,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "exchange the limits when connecting, and take the smaller one",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct ReadDepth;
 
 impl Lookout for ReadDepth {

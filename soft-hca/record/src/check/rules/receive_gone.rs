@@ -11,7 +11,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "free a receive's buffer, or return from the function whose variable it is, after its completion was polled",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct ReceiveGone;
 
 impl Lookout for ReceiveGone {

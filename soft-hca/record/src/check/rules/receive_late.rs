@@ -13,7 +13,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "post receives before the peer may send, and agree on how many messages may be on their way",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct ReceiveLate;
 
 impl Lookout for ReceiveLate {

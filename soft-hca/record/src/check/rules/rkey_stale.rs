@@ -10,7 +10,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "deregister when all requests that use the region have completed, or the queue pair is destroyed",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct RkeyStale;
 
 impl Lookout for RkeyStale {

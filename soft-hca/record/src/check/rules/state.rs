@@ -15,7 +15,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "post receives from INIT on, and sends in RTS, when the peer has said that it is in RTR",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct State;
 
 impl Lookout for State {

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::arguments;
 use crate::check::found::{Found, Lookout, Scene};
 use crate::check::rule::{Advice, Rule};
 use crate::entry::{Channel, Unacknowledged, What};
-use crate::model::{Doing, Run, source};
+use crate::model::{Doing, Run};
 use crate::place::Place;
 use crate::value::Name;
 use crate::words::times;
@@ -23,10 +22,8 @@ pub(in crate::check) const ADVICE: Advice = Advice {
 pub(in crate::check) struct Unacked {
     /// Of ids.
     ids: HashMap<(u32, Name), Option<Arc<Place>>>,
-    /// Of completion channels and devices, by descriptor.
+    /// Of completion channels, by descriptor.
     channels: HashMap<(u32, u32), Option<Arc<Place>>>,
-    /// The channel of each completion queue.
-    queues: HashMap<(u32, Name), u32>,
 }
 
 impl Lookout for Unacked {
@@ -36,21 +33,19 @@ impl Lookout for Unacked {
         match &entry.what {
             What::ConnectionEvent(event) => {
                 let of = event.listen_id.unwrap_or(event.id);
-                self.ids.insert((process, Name::CmId(of)), source(entry));
+                self.ids.insert((process, Name::CmId(of)), entry.source());
             }
             What::Wait { on: Channel::Completion, fd } => {
-                self.channels.insert((process, *fd), source(entry));
+                self.channels.insert((process, *fd), entry.source());
             }
-            What::Call(_) => self.call(scene),
             What::ProcessEnded { unacknowledged, .. } => {
                 found.extend(self.never_returned(scene.run, |of| of == process));
                 for Unacknowledged { of, events } in unacknowledged {
                     let what = format!("the program ended with {} not acknowledged", many(*events));
-                    found.push(self.found((process, t), *of, what));
+                    found.push(self.found(scene.run, (process, t), *of, what));
                 }
                 self.ids.retain(|(of, _), _| *of != process);
                 self.channels.retain(|(of, _), _| *of != process);
-                self.queues.retain(|(of, _), _| *of != process);
             }
             _ => {}
         }
@@ -63,15 +58,6 @@ impl Lookout for Unacked {
 }
 
 impl Unacked {
-    fn call(&mut self, scene: Scene<'_>) {
-        let Some((_, args, given)) = scene.call() else { return };
-        if let (Some(cq), Some(fd)) =
-            (arguments::name(given, "cq"), arguments::channel(args, "channel"))
-        {
-            self.queues.insert((scene.entry.process, cq), fd);
-        }
-    }
-
     /// Threads of such processes that destroy an object which waits for acknowledgements, and that another thread has not
     /// given.
     fn never_returned(&self, run: &Run, is_meant: impl Fn(u32) -> bool) -> Vec<Found> {
@@ -79,17 +65,20 @@ impl Unacked {
         let waiting = all.filter_map(|((process, _), blocked)| match &blocked.doing {
             Doing::Destroys { call, object, events } => {
                 let what = format!("{call} waits for {} to be acknowledged", many(*events));
-                Some(self.found((process, blocked.since), *object, what))
+                Some(self.found(run, (process, blocked.since), *object, what))
             }
             _ => None,
         });
         waiting.collect()
     }
 
-    fn found(&self, (process, t): (u32, u64), of: Name, what: String) -> Found {
-        let taken = match self.queues.get(&(process, of)) {
-            Some(fd) => self.channels.get(&(process, *fd)),
-            None => self.ids.get(&(process, of)),
+    fn found(&self, run: &Run, (process, t): (u32, u64), of: Name, what: String) -> Found {
+        let taken = match of {
+            Name::Cq(cq) => {
+                let fd = run.cqs.get(&cq).and_then(|cq| cq.channel);
+                fd.and_then(|fd| self.channels.get(&(process, fd)))
+            }
+            of => self.ids.get(&(process, of)),
         };
         let (place, source) = (format!("{} {of}", of.kind()), taken.cloned().flatten());
         Found { rule: Rule::Unacked, process, place, what, t, source, needs_polls: false }

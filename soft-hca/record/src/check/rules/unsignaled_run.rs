@@ -11,7 +11,7 @@ pub(in crate::check) const ADVICE: Advice = Advice {
     cure: "set IBV_SEND_SIGNALED at least once in max_send_wr sends, and poll its completion",
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::check) struct UnsignaledRun;
 
 /// Unsignaled sends before the last one, if they fill the queue.

@@ -1,11 +1,11 @@
-//! What takes time: work requests in their queues, waits, and the participants' lifelines.
+//! Bars, for what takes time: work requests in their queues, waits, and the participants' lifelines.
 
 use std::collections::HashMap;
 
 use super::picture::{Bar, BarKind, Layout, Lifeline};
 use super::rows::Draft;
 use crate::correlation::Correlation;
-use crate::entry::{Entry, Seen, What};
+use crate::entry::{Seen, What};
 use crate::severity::Severity;
 use crate::timeline::frame::{Lane, TRACK};
 
@@ -58,13 +58,13 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             ends.insert(from, to);
         }
         for arrival in &transfer.arrivals {
-            let taken = if transfer.over_link { arrival.completion } else { transfer.executed };
+            let taken = if arrival.over_link { arrival.completion } else { transfer.executed };
             if let (Some(from), Some(to)) = (arrival.receive, taken) {
                 ends.insert(from, to);
             }
         }
     }
-    for pair in correlation.returned.iter().chain(&correlation.waits) {
+    for pair in correlation.returned.iter().chain(&correlation.returns) {
         ends.insert(pair.from, pair.to);
     }
     let mut all: Vec<Span> = Vec::new();
@@ -79,10 +79,7 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             What::SendPosted(_) => BarKind::Send,
             What::ReceivePosted(_) => BarKind::Receive,
             What::Wait { .. } => BarKind::Wait,
-            What::Call(ref call) if call.unacknowledged > 0 => {
-                ends.extend(next(correlation, at).map(|to| (at, to)));
-                BarKind::Wait
-            }
+            What::Call(ref call) if call.unacknowledged > 0 => BarKind::Wait,
             _ => continue,
         };
         let to = ends.get(&at).copied();
@@ -110,7 +107,7 @@ pub(super) fn spans(correlation: &Correlation<'_>, blocks: &[Vec<Draft>]) -> Spa
             Some((above, is_stub)) if order[above] >= order[since] => (!is_stub).then_some(above),
             _ => Some(since),
         });
-        // What is folded may stand in another order.
+        // Folded entries may stand in another order.
         let is_later = |at: usize| order[at].is_some_and(|at| at >= begin);
         let since = since.filter(|since| !is_later(*since) && to.is_none_or(is_later));
         all.push(Span { from: at, to, since, kind, track });
@@ -133,24 +130,15 @@ fn looked(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
     if receive.seen == Seen::AtPost { None } else { before.find(is_look) }
 }
 
-/// What the thread of an entry does next.
-fn next(correlation: &Correlation<'_>, at: usize) -> Option<usize> {
-    let entry = &correlation.entries[at];
-    let is_its = |later: &Entry| {
-        later.process == entry.process && later.thread == entry.thread && later.by.is_none()
-    };
-    (at + 1..correlation.entries.len()).find(|&later| is_its(&correlation.entries[later]))
-}
-
 /// Draws them, and the lifelines.
 pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &Spans) {
     lifelines(correlation, layout);
     for span in &spans.all {
-        let Some(from) = layout.places[span.from] else { continue };
+        let Some(from) = layout.positions[span.from] else { continue };
         let participant = correlation.participant[span.from];
         let x = x(layout, participant, lane(correlation, span.from, span.kind), span.track, spans);
         let severity = outcome(correlation, span);
-        let to = span.to.and_then(|to| layout.places[to]);
+        let to = span.to.and_then(|to| layout.positions[to]);
         let ends = to.is_some();
         let to = match (to, span.to) {
             (Some(to), _) => (to.block, to.y),
@@ -158,7 +146,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             (None, Some(_)) => (from.block, from.y + STUB),
             (None, None) => end(layout, participant, from.block),
         };
-        let crowded = span.track >= layout.frame.room.tracks;
+        let crowded = span.track >= layout.frame.dimensions.tracks;
         if crowded && span.kind != BarKind::Wait {
             let (from_y, entry) = (from.y, span.from);
             let bar = Bar {
@@ -174,7 +162,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout, spans: &S
             layout.blocks[from.block].bars.push(bar);
             continue;
         }
-        if let Some(since) = span.since.and_then(|since| layout.places[since]) {
+        if let Some(since) = span.since.and_then(|since| layout.positions[since]) {
             let before = ((since.block, since.y), (from.block, from.y));
             put(layout, span.from, BarKind::Before, severity, x, before, true);
         }
@@ -204,7 +192,7 @@ fn put(
 fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Spans) -> f64 {
     let column = &layout.frame.columns[participant];
     let middle = column.lane(lane);
-    let most = layout.frame.room.tracks;
+    let most = layout.frame.dimensions.tracks;
     let tracks = spans.tracks(participant, lane).clamp(1, most);
     let track = track.min(most - 1) as f64;
     match lane {
@@ -219,8 +207,7 @@ fn x(layout: &Layout, participant: usize, lane: Lane, track: usize, spans: &Span
 
 /// How what a bar stands for has ended.
 fn outcome(correlation: &Correlation<'_>, span: &Span) -> Severity {
-    let transfer = correlation.transfer[span.from].map(|transfer| &correlation.transfers[transfer]);
-    let executed = transfer.and_then(|transfer| transfer.executed);
+    let executed = correlation.transfer_of(span.from).and_then(|transfer| transfer.executed);
     let end = if span.kind == BarKind::Send { executed } else { span.to };
     end.map_or(Severity::Well, |end| Severity::of(&correlation.entries[end]))
 }
@@ -248,10 +235,10 @@ fn lifelines(correlation: &Correlation<'_>, layout: &mut Layout) {
                     What::ProcessEnded { .. } => ends,
                     _ => false,
                 };
-                is && correlation.participant[at] == participant && layout.places[at].is_some()
+                is && correlation.participant[at] == participant && layout.positions[at].is_some()
             })
         };
-        let place = |at: usize| layout.places[at].map(|place| (place.block, place.y));
+        let place = |at: usize| layout.positions[at].map(|place| (place.block, place.y));
         let from = find(false).and_then(place).unwrap_or((0, 0.0));
         let last = layout.blocks.len().saturating_sub(1);
         let bottom = layout.blocks.last().map_or(0.0, |block| block.height);

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use soft_hca_verbs::cause::{Cause, Lost, Side};
 use soft_hca_verbs::{WcStatus, WrOpcode};
 
-use super::picture::{Kind, Layout, Line, LineKind, Place};
-use crate::correlation::{Correlation, Transfer, other_host};
+use super::picture::{Kind, Layout, Line, LineKind, Position};
+use crate::correlation::{Correlation, other_host};
 use crate::entry::{Direction, Packet, What};
+use crate::requests::Request;
 use crate::severity::Severity;
 use crate::timeline::frame::{Lane, reaches_memory};
 
@@ -20,15 +21,15 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         of_transfer(correlation, layout, transfer);
     }
     for flow in &correlation.flows {
-        if let (Some(from), Some(to)) = (layout.places[flow.from], layout.places[flow.to]) {
+        if let (Some(from), Some(to)) = (layout.positions[flow.from], layout.positions[flow.to]) {
             put(layout, [flow.from, flow.to], LineKind::Leads, (from, from.x), (to, to.x));
         }
     }
     for pair in &correlation.packets {
         let (What::Packet(packet), Some(from), Some(to)) = (
             &correlation.entries[pair.from].what,
-            layout.places[pair.from],
-            layout.places[pair.to],
+            layout.positions[pair.from],
+            layout.positions[pair.to],
         ) else {
             continue;
         };
@@ -48,7 +49,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
         let host = other_host(entry).and_then(|host| {
             correlation.participants.iter().position(|p| !p.recorded && p.title == host)
         });
-        if let (Some(place), Some(host)) = (layout.places[at], host) {
+        if let (Some(place), Some(host)) = (layout.positions[at], host) {
             let there = layout.frame.columns[host].lane(Lane::Host);
             let (from, to) = match packet.direction {
                 Direction::Sent => (place.x, there),
@@ -57,7 +58,7 @@ pub(super) fn draw(correlation: &Correlation<'_>, layout: &mut Layout) {
             let line = put(layout, [at, at], LineKind::Packet, (place, from), (place, to));
             line.label = Some(packet.opcode.clone());
             line.failed = Severity::of(entry) != Severity::Well;
-        } else if let (Some(place), Direction::Sent) = (layout.places[at], packet.direction) {
+        } else if let (Some(place), Direction::Sent) = (layout.positions[at], packet.direction) {
             let peer =
                 receiver(correlation, packet).filter(|&peer| peer != correlation.participant[at]);
             let Some(peer) = peer else { continue };
@@ -82,16 +83,17 @@ fn receiver(correlation: &Correlation<'_>, packet: &Packet) -> Option<usize> {
 }
 
 /// Where the bar of a posted request is, or else its lane.
-fn bar(layout: &Layout, at: Option<usize>, place: Place, participant: usize, lane: Lane) -> f64 {
-    let blocks = [at.and_then(|at| layout.places[at]).map(|place| place.block), Some(place.block)];
+fn bar(layout: &Layout, at: Option<usize>, place: Position, participant: usize, lane: Lane) -> f64 {
+    let blocks =
+        [at.and_then(|at| layout.positions[at]).map(|place| place.block), Some(place.block)];
     let bars = blocks.into_iter().flatten().flat_map(|block| &layout.blocks[block].bars);
     let own = bars.filter(|bar| Some(bar.entry) == at).map(|bar| bar.x).next();
     own.unwrap_or_else(|| layout.frame.columns[participant].lane(lane))
 }
 
-fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Transfer) {
+fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Request) {
     let Some(at) = transfer.executed else { return };
-    let Some(place) = layout.places[at] else { return };
+    let Some(place) = layout.positions[at] else { return };
     let What::Executed(executed) = &correlation.entries[at].what else { return };
     let participant = correlation.participant[at];
     let own = bar(layout, transfer.posted, place, participant, Lane::SendQueue);
@@ -100,21 +102,22 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
     let failed = executed.status != WcStatus::SUCCESS || executed.reason.is_some();
     for arrival in &transfer.arrivals {
         // Over the link it is received before its sender knows.
-        let received = arrival.completion.filter(|_| transfer.over_link);
-        let (first, place) = match received.and_then(|at| layout.places[at]) {
+        let received = arrival.completion.filter(|_| arrival.over_link);
+        let (first, place) = match received.and_then(|at| layout.positions[at]) {
             Some(place) => {
-                let posted = transfer.posted.filter(|at| layout.places[*at].is_some());
+                let posted = transfer.posted.filter(|at| layout.positions[*at].is_some());
                 (posted.unwrap_or(at), place)
             }
             None => (at, place),
         };
-        let there = bar(layout, arrival.receive, place, arrival.participant, Lane::ReceiveQueue);
+        let Some(&receiver) = correlation.of_process.get(&arrival.process) else { continue };
+        let there = bar(layout, arrival.receive, place, receiver, Lane::ReceiveQueue);
         let second = arrival.receive.or(arrival.completion).unwrap_or(at);
         let line = put(layout, [first, second], LineKind::Message, (place, own), (place, there));
         line.failed = failed;
         line.label = Some(label.clone());
         if let Some(done) = arrival.completion {
-            if let Some(to) = layout.places[done] {
+            if let Some(to) = layout.positions[done] {
                 put(layout, [first, done], LineKind::Completes, (place, there), (to, to.x));
             }
         }
@@ -129,7 +132,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
         if reaches_memory(correlation, transfer) { LineKind::Memory } else { LineKind::Message };
     let is_message = kind == LineKind::Memory
         || correlation.operation(transfer).is_some_and(|(opcode, _)| opcode.is_send());
-    if let Some(peer) = transfer.peer {
+    if let Some(peer) = correlation.peer(transfer) {
         if transfer.arrivals.is_empty() && leaves && is_message && peer != participant {
             let lane = if kind == LineKind::Memory { Lane::Memory } else { Lane::ReceiveQueue };
             let there = layout.frame.columns[peer].lane(lane);
@@ -144,7 +147,7 @@ fn of_transfer(correlation: &Correlation<'_>, layout: &mut Layout, transfer: &Tr
         }
     }
     if let Some(done) = transfer.completion {
-        if let Some(to) = layout.places[done] {
+        if let Some(to) = layout.positions[done] {
             let line = put(layout, [at, done], LineKind::Completes, (place, own), (to, to.x));
             line.failed = failed;
         }
@@ -156,13 +159,13 @@ fn put(
     layout: &mut Layout,
     entries: [usize; 2],
     kind: LineKind,
-    (from, from_x): (Place, f64),
-    (to, to_x): (Place, f64),
+    (from, from_x): (Position, f64),
+    (to, to_x): (Position, f64),
 ) -> &mut Line {
     let whole = ((from.block, from.y), (to.block, to.y));
     let pieces = layout.pieces(whole.0, whole.1);
     let down = whole.0 <= whole.1;
-    // What is folded takes no room before it is unfolded.
+    // Folded rows take no height before they are unfolded.
     let shown = |layout: &Layout, (block, top, bottom): (usize, f64, f64)| {
         if matches!(layout.blocks[block].kind, Kind::Shown) { bottom - top } else { 0.0 }
     };
@@ -175,7 +178,7 @@ fn put(
         .map(|(number, piece)| strips(layout, number, piece.0) + shown(layout, *piece));
     let height: f64 = heights.sum();
     let (upper, lower) = if down { (from_x, to_x) } else { (to_x, from_x) };
-    // What is straight above would be hidden behind its lane.
+    // A straight arrow would be hidden behind its lane.
     let mirrored = layout.frame.columns.len() == 2 && from_x > layout.frame.width / 2.0;
     let round = match kind {
         LineKind::Leads if (from_x - to_x).abs() < 1.0 => {

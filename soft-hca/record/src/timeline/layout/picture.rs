@@ -14,12 +14,12 @@ pub(in crate::timeline) struct Layout {
     pub(in crate::timeline) frame: Frame,
     pub(in crate::timeline) blocks: Vec<Block>,
     /// Where each entry is; none if it is left out.
-    pub(in crate::timeline) places: Vec<Option<Place>>,
+    pub(in crate::timeline) positions: Vec<Option<Position>>,
 }
 
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::timeline) struct Place {
+pub(in crate::timeline) struct Position {
     pub(in crate::timeline) block: usize,
     pub(in crate::timeline) row: usize,
     /// The middle of its mark, in the block.

@@ -61,8 +61,8 @@ pub(super) fn share(
     let mut met: HashMap<(usize, bool), usize> = HashMap::new();
     // Over the link the sides meet theirs one after the other.
     let side = |transfer: usize, at: usize| {
-        let transfer = &correlation.transfers[transfer];
-        transfer.over_link && transfer.arrivals.iter().any(|one| one.completion == Some(at))
+        let mut arrivals = correlation.transfers[transfer].arrivals.iter();
+        arrivals.any(|one| one.over_link && one.completion == Some(at))
     };
     // Ends of waits, which are where the events are that ended them.
     let mut woken: HashMap<usize, usize> = HashMap::new();
@@ -115,9 +115,7 @@ pub(super) fn share(
 
 /// Whether others tell what there is to tell of an entry.
 fn is_told(correlation: &Correlation<'_>, at: usize) -> bool {
-    let transfer = correlation.transfer[at].map(|transfer| &correlation.transfers[transfer]);
-    let completed = transfer.is_some_and(|transfer| transfer.completion.is_some());
-    completed && matches!(correlation.entries[at].what, What::Executed(_))
+    correlation.has_completed(at) && matches!(correlation.entries[at].what, What::Executed(_))
 }
 
 /// The event that has ended a wait: what its thread does next, if that is soon.
@@ -171,7 +169,7 @@ pub(super) fn place(
         let lines = texts.iter().map(|text| text.more.len() + text.reason.len()).max().unwrap_or(0);
         let extra = if lines == 0 { 0.0 } else { lines as f64 * LINE + 3.0 };
         let told = if texts.is_empty() { 0.0 } else { (lines + 1) as f64 * LINE + 4.0 };
-        let (height, middle) = match frame.room.is_stacked {
+        let (height, middle) = match frame.dimensions.is_stacked {
             true => (told + MARKS, told + MIDDLE_OF_MARKS),
             false => (ROW + extra, MIDDLE),
         };

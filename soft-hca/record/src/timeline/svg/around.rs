@@ -1,4 +1,4 @@
-//! What is around the rows: the head with who stands where, and the legend.
+//! The head above the rows, with the participants, and the legend.
 
 use std::fmt::Write as _;
 
@@ -17,17 +17,17 @@ const HIGH_HEAD: f64 = 84.0;
 /// And of one where the lanes' names go upwards.
 const HIGHEST_HEAD: f64 = 120.0;
 
-/// Who stands where, and the lanes' names.
+/// The participants, and the lanes' names.
 pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) -> String {
     let alone = frame.text_columns.len() == 1;
-    let height = match (alone, frame.room.is_stacked) {
+    let height = match (alone, frame.dimensions.is_stacked) {
         (_, true) => HIGHEST_HEAD,
         (true, false) => HIGH_HEAD,
         (false, false) => HEAD,
     };
     let mut out = open(frame, "head", 0.0, height);
     panels(frame, 0.0, height, &mut out);
-    let is_stacked = frame.room.is_stacked;
+    let is_stacked = frame.dimensions.is_stacked;
     if !is_stacked {
         let unit = unit(correlation);
         out += &elements::text("class=\"unit\"", frame.time, height - 10.0, unit);
@@ -80,7 +80,7 @@ pub(in crate::timeline) fn head(correlation: &Correlation<'_>, frame: &Frame) ->
     out + "</svg>"
 }
 
-/// What marks mean, as images of their own.
+/// The meaning of marks, as images of their own.
 pub(in crate::timeline) fn legend(lanes: &[Lane], waits: bool, failures: bool) -> String {
     let mut out = String::new();
     let mut item = |class: &str, inner: &str, text: &str| {

@@ -15,7 +15,7 @@ use crate::timeline::layout::{Block, FURTHER, LINE, Layout, MIDDLE, NAME_SIZE, R
 /// Half of a mark.
 const MARK: f64 = 5.0;
 
-/// What a text and its mark stand on.
+/// The ground of a text and its mark.
 fn ground(layout: &Layout, correlation: &Correlation<'_>, row: &Row, text: &Text) -> [f64; 4] {
     let text_column = layout.frame.text_columns[text.text_column];
     let (from, to) = layout.frame.columns[correlation.participant[text.entry]].span();
@@ -56,7 +56,7 @@ pub(super) fn draw_entry(
     text: Option<&Text>,
     out: &mut String,
 ) {
-    let Some(place) = layout.places[at] else { return };
+    let Some(place) = layout.positions[at] else { return };
     let participant = correlation.participant[at];
     let entry = &correlation.entries[at];
     let x =
@@ -74,7 +74,7 @@ pub(super) fn draw_entry(
         label.rest,
         label.reason.map(|why| format!("; {why}")).unwrap_or_default()
     );
-    if layout.frame.room.is_still {
+    if layout.frame.dimensions.is_still {
         let _ = write!(out, "<g class=\"e {class}{severity}\">");
     } else {
         let _ = write!(
@@ -85,14 +85,14 @@ pub(super) fn draw_entry(
     }
     if let Some(text) = text {
         let text_column = layout.frame.text_columns[text.text_column];
-        if !layout.frame.room.is_still {
+        if !layout.frame.dimensions.is_still {
             *out += &rounded("class=\"hit\"", ground(layout, correlation, row, text), 3);
         }
         let leader = match text_column.x > x {
             true => (x + MARK + 3.0, text_column.x - 5.0),
             false => (text.end + 7.0, x - MARK - 3.0),
         };
-        if leader.1 - leader.0 > 6.0 && !layout.frame.room.is_stacked {
+        if leader.1 - leader.0 > 6.0 && !layout.frame.dimensions.is_stacked {
             let d = format!("M{} {}H{}", n(leader.0), n(y), n(leader.1));
             *out += &path("class=\"leader\"", &d);
         }
@@ -119,7 +119,7 @@ pub(super) fn draw_entry(
         }
     }
     *out += &mark;
-    // Who did it, where that is not told by the lane.
+    // Its thread, where the lane does not tell it.
     let thread =
         correlation.threads.told_apart(at).filter(|_| correlation.threads.count(participant) > 1);
     if let Some(thread) = thread.filter(|_| !matches!(lane(correlation, at), Lane::Thread(_))) {
@@ -132,10 +132,8 @@ pub(super) fn draw_entry(
 /// Where the bar is that an entry ends.
 fn ends(correlation: &Correlation<'_>, block: &Block, at: usize) -> Option<f64> {
     let begin = match &correlation.entries[at].what {
-        What::Executed(_) | What::Stalled { .. } => {
-            correlation.transfers[correlation.transfer[at]?].posted?
-        }
-        What::Woken { .. } => correlation.waits.iter().find(|wait| wait.to == at)?.from,
+        What::Executed(_) | What::Stalled { .. } => correlation.transfer_of(at)?.posted?,
+        What::Woken { .. } => correlation.returns.iter().find(|wait| wait.to == at)?.from,
         _ => return None,
     };
     block.bars.iter().find(|bar| bar.entry == begin).map(|bar| bar.x)

@@ -1,4 +1,4 @@
-//! What is between the marks: bars, breaks, and arrows with their labels.
+//! Lines between the marks: bars, breaks, and arrows with their labels.
 
 use super::elements;
 use super::values::{class_of, escape, n};
@@ -24,8 +24,8 @@ pub(super) fn draw_break(layout: &Layout, pause: &Break, out: &mut String) {
     let text = format!("{text} later");
     let most = layout.frame.time + 4.0;
     // Above the zigzag, where that is everywhere.
-    let (x, up) = match layout.frame.room.is_stacked {
-        true => (most.max(sans(&text, layout.frame.room.small)), 6.0),
+    let (x, up) = match layout.frame.dimensions.is_stacked {
+        true => (most.max(sans(&text, layout.frame.dimensions.small)), 6.0),
         false => (most, -3.5),
     };
     *out += &elements::text("class=\"pause\"", x, pause.y - up, &text);
@@ -39,7 +39,7 @@ pub(super) fn draw_bar(bar: &Bar, top: f64, bottom: f64, out: &mut String) {
         BarKind::Wait => "wait",
     };
     let half = if matches!(bar.kind, BarKind::Wait | BarKind::Before) { 2.0 } else { 3.5 };
-    // What goes on beyond the image is drawn to beyond its border.
+    // A bar that goes on beyond the image is drawn to beyond its border.
     let from = if bar.begins && bar.from >= top { bar.from } else { bar.from.max(top) - 4.0 };
     let to = if bar.ends && bar.to <= bottom { bar.to } else { bar.to.min(bottom) + 4.0 };
     let attributes =
@@ -144,7 +144,7 @@ pub(super) fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
     let (mut from, mut to) = (left, right);
     let columns = layout.frame.columns.as_slice();
     // Where lanes are narrow, it stands on them as well.
-    if let ([first, second], false) = (columns, layout.frame.room.is_stacked) {
+    if let ([first, second], false) = (columns, layout.frame.dimensions.is_stacked) {
         from = from.max(first.span().1 + 4.0);
         to = to.min(second.span().0 - 4.0);
     }
@@ -154,7 +154,7 @@ pub(super) fn label_place(layout: &Layout, line: &Line) -> (f64, f64, f64) {
         0.5
     };
     // Above the line, or on it where a text is above.
-    let up = if layout.frame.room.is_stacked { -4.0 } else { 5.0 };
+    let up = if layout.frame.dimensions.is_stacked { -4.0 } else { 5.0 };
     (from, to, line.from.1 + (line.to.1 - line.from.1) * share - up)
 }
 
@@ -163,11 +163,11 @@ pub(super) fn draw_label(layout: &Layout, line: &Line, out: &mut String) {
     let Some(label) = &line.label else { return };
     let (from, to, base) = label_place(layout, line);
     let room = to - from - 16.0;
-    let whole = sans(label, layout.frame.room.small);
+    let whole = sans(label, layout.frame.dimensions.small);
     if room < whole.min(60.0) {
         return;
     }
-    let text = fit(label, layout.frame.room.small, room, sans);
+    let text = fit(label, layout.frame.dimensions.small, room, sans);
     let class = if line.failed { "label bad" } else { "label" };
     let attributes = format!("class=\"{class}\" data-b=\"{}\"", belongs(line));
     *out += &elements::text(&attributes, (from + to) / 2.0, base, &escape(&text));

@@ -223,7 +223,7 @@ fn a_lost_answer_to_a_read_is_noticed() {
     assert_eq!(numbers(&again), [2, 4]);
     let rest = Reth { address: BASE + 256, rkey: KEY, length: 344 };
     assert_eq!(again[0].headers.operation, Operation::ReadRequest(rest));
-    // What else was on its way says it again, and is not heard.
+    // Later NAKs that were on their way are ignored.
     acknowledge(&mut requester, &mut program, 4, Syndrome::ACK);
     assert!(sent(&mut requester).is_empty());
     respond(&mut requester, &mut program, 2, Operation::ReadResponseFirst(ACK), &[2; 256]);
@@ -415,7 +415,7 @@ fn memory_that_may_no_longer_be_read() {
     assert_eq!(program.failed, Some(Refusal::Access));
     let nak = answer(64, Syndrome::Nak(NakCode::RemoteAccess), 1);
     assert_eq!(responses(&mut responder, &mut program), [nak]);
-    // What is asked for again then is not answered, and nobody fails for it.
+    // A repeated request is not answered then, and nobody fails for it.
     let (mut responder, mut program) = self::responder();
     read(&mut responder, &mut program, 0, 0, 600);
     assert_eq!(responses(&mut responder, &mut program).len(), 3);
@@ -478,7 +478,7 @@ fn an_answer_under_way_is_not_sent_twice() {
     });
     let piece = |number: u32, length| (number, u64::from(number) * 256, length);
     assert_eq!(pieces(&first), (0..64).map(|number| piece(number, 256)).collect::<Vec<_>>());
-    // What will come anyway changes nothing; what was lost comes first.
+    // A repeated request whose answer is to come changes nothing; a lost answer comes first.
     read(&mut responder, &mut program, 64, 64 * 256, LONG - 64 * 256);
     read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);
     read(&mut responder, &mut program, 63, 63 * 256, LONG - 63 * 256);

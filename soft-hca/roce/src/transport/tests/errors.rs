@@ -7,7 +7,7 @@ use super::mix::mix;
 use super::network::{Faults, Random};
 use super::world::*;
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::events::{Event, Happened};
+use crate::transport::events::{Event, EventCounts};
 use crate::transport::queue_pair::{RequesterHalf, State};
 use crate::transport::request::{MAX_MESSAGE, Opcode, Remote, Status, WorkRequest};
 use crate::transport::target::Refusal;
@@ -166,7 +166,7 @@ fn run(bad: Bad, seed: u64, before: usize, faults: Faults, busy: u32) {
         // A write's first packets are in memory before the last is refused.
         assert!(peer.receiver.memory == expected.memory, "memory");
     } else {
-        // What the peer said before it fell silent was lost.
+        // The last answer of the peer before it fell silent was lost.
         assert_eq!(last.1, Status::RetryExceeded);
         assert!(last.0 <= failed);
     }
@@ -213,9 +213,9 @@ fn send(attributes: Attributes, receives: &[(u64, usize)]) -> World {
     world
 }
 
-/// What an end has to count.
+/// Events that an end has counted.
 fn happened(world: &mut World, end: usize) -> Vec<(Event, u32)> {
-    world.ends[end].qp.take_happened().iter().collect()
+    world.ends[end].qp.take_event_counts().iter().collect()
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_peer_that_vanishes() {
         let happened = happened(&mut world, 0);
         assert_eq!(happened[..], expected[..1 + usize::from(retry_cnt > 0)]);
         // It was taken.
-        assert_eq!(world.ends[0].qp.take_happened(), Happened::default());
+        assert_eq!(world.ends[0].qp.take_event_counts(), EventCounts::default());
     }
 }
 
@@ -291,7 +291,7 @@ fn a_peer_that_vanishes_in_the_middle() {
             assert_eq!(*last, (good.len() as u64, Status::RetryExceeded), "{seed}");
             let limit = attributes.ack.limit_ns(attributes.retry_cnt).unwrap();
             let after_ns = world.now_ns - cut_ns;
-            // What was to be sent at once is sent at most 3 microseconds later.
+            // A packet that was due at once is sent at most 3 microseconds later.
             assert!(after_ns <= limit + 4_000, "{seed}: {after_ns}");
         }
     }

@@ -11,14 +11,14 @@ use crate::wire::opcode::SendEnd;
 /// Numbers that only atomics change, at the beginning of each memory.
 const CELLS: u64 = 4;
 
-/// What is to come of one end's requests.
+/// The expected outcome of one end's requests.
 #[derive(Default)]
 pub(super) struct Expected {
     /// The peer's memory at the end.
     pub memory: Vec<u8>,
     /// The peer's receives.
     pub received: Vec<(Completion, Vec<u8>)>,
-    /// What the peer has flushed.
+    /// The peer's memory that was flushed.
     pub flushed: Vec<(Remote, u32, Feth)>,
     /// The bytes of each request at the end: what was read is in them.
     pub bytes: Vec<Vec<u8>>,

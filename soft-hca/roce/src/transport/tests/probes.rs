@@ -21,7 +21,7 @@ fn patient() -> Attributes {
     Attributes { ack: AckTimer::new(TIMEOUT), ..attributes(MTU, super::details::FIRST) }
 }
 
-/// What is sent at a time.
+/// Packets that are sent at a time.
 fn sent_at(requester: &mut RcRequester, now_ns: u64) -> Vec<Outgoing> {
     let mut packets = Vec::new();
     while requester.transmit(now_ns, |run| {

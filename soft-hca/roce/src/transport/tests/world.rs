@@ -6,7 +6,7 @@ use proptest::test_runner::Config as ProptestConfig;
 
 use super::network::{Faults, Network, Random};
 use crate::transport::attributes::{Attributes, Mtu};
-use crate::transport::port::{Busy, Port};
+use crate::transport::packet_sender::{Busy, PacketSender};
 use crate::transport::queue_pair::{QueuePair, State};
 use crate::transport::request::{Failure, Opcode, Remote, SendQueue, Status, WorkRequest};
 use crate::transport::requester::{RcRequester, WINDOW};
@@ -28,7 +28,7 @@ pub(super) const FORBIDDEN_KEY: u32 = 0xf0bd;
 /// The first key that a send may make invalid.
 pub(super) const FIRST_WINDOW: u32 = 0x100;
 
-/// What a program does: a work request and its bytes.
+/// A program's work request and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub request: WorkRequest,
@@ -323,7 +323,7 @@ pub(super) struct NetworkPort<'a> {
     pub to: usize,
 }
 
-impl Port for NetworkPort<'_> {
+impl PacketSender for NetworkPort<'_> {
     fn send<E: From<Busy>>(
         &mut self,
         packets: impl ExactSizeIterator<Item = (Headers, usize)> + Clone,
@@ -441,7 +441,7 @@ impl World {
         for end in &mut self.ends {
             end.receiver.now_ns = now;
         }
-        // What comes a little later may be found together with what comes now.
+        // Packets that come a little later may be found together with these.
         let until = now + self.random.below(4_000);
         let arrived: Vec<_> = std::iter::from_fn(|| self.network.arrive(until)).collect();
         let packets: Vec<_> =
@@ -485,7 +485,7 @@ impl World {
         assert!(is_busy || !end.requester().has_finished_requests());
         assert!(end.requester().kept() <= WINDOW as usize, "requests grow");
         assert!(end.responder().kept() <= 24, "answers grow: {}", end.responder().kept());
-        // What is busy may be free sooner than the queue pair asks for it.
+        // A busy target may be free sooner than the queue pair asks for it.
         if is_busy || has_more {
             end.wake_ns = Some(now_ns + 1_000);
         }

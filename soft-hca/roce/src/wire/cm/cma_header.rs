@@ -1,4 +1,4 @@
-//! What the IP port spaces put before a program's data. IBTA volume 1, annex A11.
+//! The header that the IP port spaces put before a program's data. IBTA volume 1, annex A11.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! What stands in the fields of messages.
+//! Values of the fields of messages.
 
 use std::ops::Deref;
 

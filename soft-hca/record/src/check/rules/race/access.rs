@@ -18,7 +18,7 @@ pub(super) enum How {
 /// The place where a request has the memory from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Its elements.
+    /// Its SGEs.
     Own,
     /// The peer's address in it.
     Named,
@@ -35,11 +35,6 @@ pub(super) struct Access {
     pub(super) side: Side,
 }
 
-/// Whether a request takes bytes from the peer's memory, which a request behind it does not wait for.
-pub(super) fn fetches(opcode: WrOpcode) -> bool {
-    opcode == WrOpcode::RDMA_READ || opcode.fetches()
-}
-
 impl How {
     /// In words that the bytes follow.
     pub(super) fn verb(self) -> &'static str {
@@ -52,16 +47,18 @@ impl How {
 }
 
 impl Access {
-    /// Those of a request as it is posted, whose peer is a queue pair of this process, if that is on record.
+    /// Those of a request as it is posted, whose peer is a queue pair of this process, if that is on record. `is_read`: it
+    /// takes bytes from the peer's memory.
     pub(super) fn of_request(
         run: &Run,
         process: u32,
         peer: Option<u32>,
         posted: &SendPosted,
+        is_read: bool,
     ) -> Vec<Self> {
         let opcode = posted.opcode;
-        let how = if fetches(opcode) { How::Write } else { How::Read };
-        let own = elements(run, process, &posted.sges, u64::MAX);
+        let how = if is_read { How::Write } else { How::Read };
+        let own = accessed(run, process, &posted.sges, u64::MAX);
         let own = own.map(|range| Self { process, range, how, side: Side::Own });
         let mut all: Vec<Self> = own.collect();
         let how = match opcode {
@@ -81,12 +78,12 @@ impl Access {
 
     /// Those of a message of so many bytes that has gone into a receive of a process.
     pub(super) fn of_message(run: &Run, process: u32, sges: &[Sge], length: u64) -> Vec<Self> {
-        let filled = elements(run, process, sges, length);
+        let filled = accessed(run, process, sges, length);
         filled.map(|range| Self { process, range, how: How::Write, side: Side::Receive }).collect()
     }
 
     /// Bytes that another access is to, too, if the two clash when they are made by requests of different queues that
-    /// nothing orders. What two messages are received into, or a message and a request's own elements, is left to
+    /// nothing orders. What two messages are received into, or a message and a request's own SGEs, is left to
     /// the rule `overlap`.
     pub(super) fn clashes(&self, other: &Self) -> Option<Range> {
         let is_received = self.side == Side::Receive || other.side == Side::Receive;
@@ -116,8 +113,8 @@ impl Access {
     }
 }
 
-/// The first bytes of elements that are memory of a process.
-fn elements<'r>(
+/// The first bytes of SGEs that are memory of a process.
+fn accessed<'r>(
     run: &'r Run,
     process: u32,
     sges: &'r [Sge],

@@ -6,14 +6,12 @@
 //! request fetches is over only with its completion, or that of a fenced request behind it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use soft_hca_verbs::{SendFlags, WrOpcode};
 
-use super::access::{Access, How, Side, fetches};
+use super::access::{Access, How, Side};
 use crate::entry::{Entry, SendPosted};
 use crate::model::{Range, Run, Send, overlap};
-use crate::place::Place;
 
 /// The most that are remembered of a queue pair: most queues have fewer places.
 const MOST: usize = 1 << 12;
@@ -23,17 +21,14 @@ const MOST: usize = 1 << 12;
 pub(super) struct Operation {
     /// The number of the entry of its post.
     at: usize,
+    pub(super) send: Send,
     pub(super) qp: u32,
     pub(super) process: u32,
     /// The thread that has posted it, if that is known.
     thread: Option<u32>,
-    pub(super) wr_id: u64,
     pub(super) opcode: WrOpcode,
-    /// Where it was posted.
-    pub(super) source: Option<Arc<Place>>,
     /// None are followed of a process whose polls are not seen.
     accesses: Vec<Access>,
-    is_signaled: bool,
     /// It begins when those before it that fetch something are complete.
     is_fenced: bool,
     /// There is such a request behind it.
@@ -74,17 +69,16 @@ impl Operation {
         let peer = own.peer.filter(is_peer).filter(|_| !own.has_packets);
         let peer = peer.and_then(|peer| run.live_qp(peer)).map(|peer| peer.process);
         let is_hooked = run.is_hooked(own.process);
-        let accesses = is_hooked.then(|| Access::of_request(run, own.process, peer, posted));
+        let of_request = || Access::of_request(run, own.process, peer, posted, send.is_read);
+        let accesses = is_hooked.then(of_request);
         Some(Self {
             at: send.at?,
+            send: send.clone(),
             qp,
             process: own.process,
             thread: entry.thread,
-            wr_id: posted.wr_id,
             opcode: posted.opcode,
-            source: send.source.clone(),
             accesses: accesses.unwrap_or_default(),
-            is_signaled: send.is_signaled,
             is_fenced: posted.flags.contains(SendFlags::FENCE),
             has_fence_behind: false,
             is_followed: peer.is_some(),
@@ -99,7 +93,7 @@ impl Operation {
         let may = match is_same {
             true => {
                 let is_behind = first.at < self.at && !first.has_fence_behind;
-                is_behind && fetches(first.opcode) && self.opcode != WrOpcode::RDMA_READ
+                is_behind && first.send.is_read && self.opcode != WrOpcode::RDMA_READ
             }
             false => first.is_followed && self.is_followed,
         };
@@ -128,7 +122,7 @@ impl Operation {
 
     /// The peer has a message that was behind it, behind a fence or not.
     fn is_delivered(&mut self, behind_fence: bool) {
-        let is_fetch = fetches(self.opcode);
+        let is_fetch = self.send.is_read;
         self.accesses.retain(|access| {
             let is_fetched = access.side == Side::Own || access.how == How::Read;
             is_fetch && is_fetched && !behind_fence
@@ -257,16 +251,6 @@ impl InFlight {
             if queue.operations.iter().any(has_told) {
                 queue.is_delivered(t);
             }
-        }
-    }
-
-    /// The same by the program's name for the request.
-    pub(super) fn completes_named(&mut self, qp: u32, wr_id: u64, t: u64) {
-        let queue = self.0.get(&qp);
-        let is_it = |one: &&Operation| one.wr_id == wr_id && one.is_signaled;
-        let one = queue.and_then(|queue| queue.operations.iter().find(is_it));
-        if let Some(at) = one.map(|one| one.at) {
-            self.completes(qp, at, t);
         }
     }
 

@@ -92,7 +92,7 @@ impl Races {
     /// A completion is there: that of a message, which has gone into a receive, or of a request.
     fn completion(&mut self, scene: Scene<'_>, completion: &Completion) -> Option<Found> {
         let (run, t) = (scene.run, scene.entry.t);
-        let Completion { cq, qp: number, wr_id, status, .. } = *completion;
+        let Completion { cq, qp: number, status, .. } = *completion;
         let qp = run.live_qp(number)?;
         if status != WcStatus::SUCCESS {
             self.in_flight.forget(number);
@@ -100,12 +100,11 @@ impl Races {
         }
         let is_polled_unseen = self.extended.contains(&cq) || !run.is_hooked(qp.process);
         if !scene.effect.is_receive {
-            if is_polled_unseen {
-                self.in_flight.completes_named(number, wr_id, t);
-            }
+            let at = scene.effect.joins[0].filter(|_| is_polled_unseen);
+            at.into_iter().for_each(|at| self.in_flight.completes(number, at, t));
             return None;
         }
-        let is_it = |newest: &&Unpolled| (newest.qp, newest.wr_id) == (number, wr_id);
+        let is_it = |newest: &&Unpolled| newest.at == scene.effect.at;
         let newest = run.cqs.get(&cq).and_then(|cq| cq.unpolled.back()).filter(is_it);
         let receive = newest.and_then(|newest| newest.receive.as_ref());
         let sges = receive.map(|receive| &receive.sges[..]).unwrap_or_default();
@@ -113,7 +112,7 @@ impl Races {
         let race = self.in_flight.fills(qp.peer?, filled);
         let finding = race.map(|(operation, race)| {
             let finding = tells(scene, &operation, &race);
-            Found { process: operation.process, source: operation.source.clone(), ..finding }
+            Found { process: operation.process, source: operation.send.source.clone(), ..finding }
         });
         if is_polled_unseen {
             self.is_received(run, number, t);
@@ -126,7 +125,7 @@ impl Races {
         run.peer(qp).into_iter().for_each(|peer| self.in_flight.is_delivered(peer, t));
     }
 
-    /// What an extended queue has got before its first poll counts as polled.
+    /// Completions that an extended queue has got before its first poll count as polled.
     fn polls(&mut self, run: &Run, polled: &Polled, t: u64) {
         if polled.extended && self.extended.insert(polled.cq) {
             run.cqs.get(&polled.cq).into_iter().for_each(|cq| self.is_known(run, cq, t));
@@ -142,9 +141,10 @@ impl Races {
     /// The program may know of all that is in a queue.
     fn is_known(&mut self, run: &Run, cq: &CompletionQueue, t: u64) {
         for one in &cq.unpolled {
-            match one.is_receive {
-                true => self.is_received(run, one.qp, t),
-                false => self.in_flight.completes_named(one.qp, one.wr_id, t),
+            match (one.is_receive, one.send) {
+                (true, _) => self.is_received(run, one.qp, t),
+                (false, Some(at)) => self.in_flight.completes(one.qp, at, t),
+                (false, None) => {}
             }
         }
     }
@@ -154,7 +154,8 @@ impl Races {
 fn tells(scene: Scene<'_>, second: &Operation, race: &Race<'_>) -> Found {
     let Race { first, how: [earlier, later], process, bytes: (from, to), disorder } = *race;
     let run = scene.run;
-    let place = first.source.as_ref().map(|source| format!(" in {source}")).unwrap_or_default();
+    let place =
+        first.send.source.as_ref().map(|source| format!(" in {source}")).unwrap_or_default();
     let why = match disorder {
         Disorder::Queues => "and nothing tells that it was complete",
         Disorder::Fence => "and there is no fence between the two",
@@ -162,11 +163,11 @@ fn tells(scene: Scene<'_>, second: &Operation, race: &Race<'_>) -> Found {
     let what = format!(
         "{} (wr_id {:#x}) {} {from:#x} to {to:#x} of {}; {} (wr_id {:#x}) of qp {}, posted by {}{place}, {} them, {why}",
         second.opcode,
-        second.wr_id,
+        second.send.wr_id,
         later.verb(),
         run.name(process),
         first.opcode,
-        first.wr_id,
+        first.send.wr_id,
         first.qp,
         run.name(first.process),
         earlier.verb(),

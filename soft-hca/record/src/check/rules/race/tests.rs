@@ -333,7 +333,7 @@ fn what_the_target_may_have_seen() {
         };
         assert_eq!(is_between(FIRST_WRITES, held, OTHER_WRITES), is_found);
     }
-    // What is behind it comes no earlier.
+    // Requests behind it come no earlier.
     let behind = |run: &mut Run| {
         is_held(run, Op(FIRST, WRITE, ASIDE, ASIDE), 1000);
         posts(run, FIRST_WRITES);

@@ -1,4 +1,4 @@
-//! Shares of the port to other hosts, for programs that run theirs by themselves.
+//! Leases of the port to other hosts, for programs that run theirs by themselves.
 
 use std::hint;
 use std::mem;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use crate::arena::lock::{Guard, Lock};
 use crate::arena::qp::MAX_QPS;
 
-/// Shares that there are. The first is the daemon's.
-pub const SHARES: usize = 32;
+/// Port leases that there are. The first is the daemon's.
+pub const PORT_LEASES: usize = 32;
 
 /// Queue pairs of each: those whose indices follow each other, from a multiple of this on.
-pub const SHARE_QPS: usize = MAX_QPS / SHARES;
+pub const PORT_LEASE_QPS: usize = MAX_QPS / PORT_LEASES;
 
-/// Who runs a share.
+/// Values of [`PortLease::runner`].
 pub mod runner {
     /// The daemon.
     pub const DAEMON: u32 = 0;
@@ -24,14 +24,14 @@ pub mod runner {
     pub const PROCESS: u32 = 1;
 }
 
-/// A share of the port: some queue pairs with peers on other hosts, and the sockets at which their packets
+/// A lease of the port: some queue pairs with peers on other hosts, and the sockets at which their packets
 /// arrive. Its process runs it while it polls, and otherwise the daemon does.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-pub struct Share {
+pub struct PortLease {
     /// Taken to change what its queue pairs keep.
     pub lock: Lock,
-    /// Held by the one who has packets of the share in hand: from before they are taken from its sockets, or made, until
+    /// Held by the one who has packets of the lease in hand: from before they are taken from its sockets, or made, until
     /// they are handled, and sent.
     pub in_hand: Lock,
     /// Index of the process that has it + 1; 0 if it is the daemon's.
@@ -49,7 +49,7 @@ pub struct Share {
     pub not_before_ns: AtomicU64,
 }
 
-impl Share {
+impl PortLease {
     /// Takes the lock for `me`, who has packets that would be lost otherwise. What others do with it is
     /// short, but they may have been preempted. `None` if they do not give it back: a process that is
     /// stopped.
@@ -57,17 +57,17 @@ impl Share {
         patiently(|| self.lock.try_lock(me))
     }
 
-    /// Like [`Share::take_in_hand`], but waits a little for the one who has packets in hand.
+    /// Like [`PortLease::take_in_hand`], but waits a little for the one who has packets in hand.
     pub fn take_in_hand_patiently(&self, me: usize) -> bool {
         patiently(|| self.take_in_hand(me).then_some(())).is_some()
     }
 
-    /// Has `me` handle packets of the share from now on, until [`Share::put_down`]. False while somebody else has some in
+    /// Has `me` handle packets of the lease from now on, until [`PortLease::put_down`]. False while somebody else has some in
     /// hand: these come before.
     pub fn take_in_hand(&self, me: usize) -> bool {
         let is_taken = || self.in_hand.try_lock(me).map(mem::forget).is_some();
         let has_it = self.in_hand.owner() == Some(me) || is_taken();
-        // Either `me` sees afterwards that the share was taken from it, or the taker sees the lock.
+        // Either `me` sees afterwards that the lease was taken from it, or the taker sees the lock.
         fence(SeqCst);
         has_it
     }
@@ -77,8 +77,8 @@ impl Share {
         self.in_hand.release_of(me);
     }
 
-    /// Whether somebody else than `me` has packets of the share in hand, or one of its queue pairs, after
-    /// [`Share::runner`] was read or written.
+    /// Whether somebody else than `me` has packets of the lease in hand, or one of its queue pairs, after
+    /// [`PortLease::runner`] was read or written.
     pub fn is_busy(&self, me: usize) -> bool {
         fence(SeqCst);
         let owners = [&self.in_hand, &self.lock].map(Lock::owner);
@@ -109,7 +109,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     })
 }
 
-/// The share to which the queue pair with an index belongs.
-pub const fn share_of(index: usize) -> usize {
-    index / SHARE_QPS
+/// The lease to which the queue pair with an index belongs.
+pub const fn lease_of(index: usize) -> usize {
+    index / PORT_LEASE_QPS
 }

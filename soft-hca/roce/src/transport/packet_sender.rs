@@ -10,7 +10,7 @@ use crate::wire::packet::Headers;
 pub struct Busy;
 
 /// A way to the peer, such as a socket with the peer's address.
-pub trait Port {
+pub trait PacketSender {
     /// Sends packets in this order, all or none of them. For each there are its headers and the
     /// bytes of its payload: [`Headers::build`] lays it out in a buffer, and `fill` then copies all
     /// payloads, each into the slice that has its place. A packet that is lost behind this call is

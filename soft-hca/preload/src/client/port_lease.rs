@@ -1,4 +1,4 @@
-//! This process's share of the port to other hosts, see [`Running`]: it is run in the program's own calls.
+//! This process's lease of the port to other hosts, see [`Running`]: it is run in the program's own calls.
 //!
 //! The sockets are the daemon's, and nobody else gets the port while a process has one. So a process asks
 //! for them when it has a peer on another host, and not before; its children have none; and it gives them up
@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-use soft_hca_core::arena::Share;
+use soft_hca_core::arena::PortLease;
 use soft_hca_core::port::socket::Socket;
-use soft_hca_core::port::{QueuePair, Running};
+use soft_hca_core::port::{LinkQueuePair, Running};
 use soft_hca_core::rpc::{Connection, Created, Request};
 use soft_hca_core::system;
 use soft_hca_core::uapi::verbs::Qpn;
@@ -28,15 +28,15 @@ use crate::client::process::Process;
 /// How often a process that polls looks whether the daemon is there.
 const LOOK_NS: u64 = 10_000_000;
 
-/// The share. Never freed: threads may be at it until the very end.
+/// The lease. Never freed: threads may be at it until the very end.
 #[derive(Debug)]
 struct Own {
     process: &'static Process,
     number: usize,
     /// None without sockets.
     running: Mutex<Option<Running>>,
-    /// What the daemon has lent, once it was asked for.
-    lent: OnceLock<Lent>,
+    /// The sockets that the daemon has lent, once it was asked for them.
+    lent: OnceLock<LeasedSockets>,
     /// Queue pairs that were posted to, for whoever has `running` or has it next.
     posted: Mutex<Vec<u32>>,
     /// When to look whether the daemon is there.
@@ -45,7 +45,7 @@ struct Own {
 
 /// Sockets, and by what it shows that their owner is gone.
 #[derive(Debug, Default)]
-struct Lent {
+struct LeasedSockets {
     /// The descriptors, which are open as long as `is_open` says so.
     sockets: Vec<RawFd>,
     is_open: AtomicBool,
@@ -55,10 +55,10 @@ struct Lent {
 
 static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 
-/// The process that has asked for a share: its index + 1.
+/// The process that has asked for a lease: its index + 1.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// The share, if there are queue pairs with peers on other hosts, or have been.
+/// The lease, if there are queue pairs with peers on other hosts, or have been.
 fn own() -> Option<&'static Own> {
     // SAFETY: the pointer is null, or `ask` has leaked what it points to.
     let own = unsafe { OWN.load(Acquire).as_ref() }?;
@@ -69,13 +69,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks for a share, once in a process's life. There is none without a link, and for those that come late.
+/// Asks for a lease, once in a process's life. There is none without a link, and for those that come late.
 pub(crate) fn ask(process: &'static Process, connection: &Connection) {
     if ASKED.swap(process.index + 1, AcqRel) == process.index + 1 {
         return;
     }
-    let Ok((answer, _)) = daemon::ask(connection, &Request::Share) else { return };
-    let Some(Created::Share(number)) = answer.created else { return };
+    let Ok((answer, _)) = daemon::ask(connection, &Request::PortLease) else { return };
+    let Some(Created::PortLease(number)) = answer.created else { return };
     let own = Own {
         process,
         number: number as usize,
@@ -101,11 +101,11 @@ pub(crate) fn borrow_sockets(connection: &Connection) {
         // By a connection that is the process's, and none of a file that may be closed.
         let daemon = own.process.env.daemon();
         if sockets.is_empty() || daemon.is_none() {
-            return Lent::default();
+            return LeasedSockets::default();
         }
         let fds = sockets.iter().map(|socket| socket.as_udp().as_raw_fd()).collect();
         *running = Some(Running::new(Arc::clone(&own.process.arena), own.number, sockets));
-        Lent { sockets: fds, is_open: AtomicBool::new(true), daemon }
+        LeasedSockets { sockets: fds, is_open: AtomicBool::new(true), daemon }
     });
 }
 
@@ -130,7 +130,7 @@ pub(super) fn close_in_child() {
     }
 }
 
-/// What hangs up when the daemon is gone: then [`give_up`] is to be called.
+/// A descriptor that hangs up when the daemon is gone: then [`give_up`] is to be called.
 pub(crate) fn daemon() -> Option<RawFd> {
     let lent = own()?.lent.get()?;
     let daemon = lent.daemon.as_ref().filter(|_| lent.is_open.load(Relaxed));
@@ -194,7 +194,7 @@ pub(crate) fn give_back() {
 impl OwnPort for Own {
     fn posted(&self, qpn: u32) -> bool {
         let is_own = self.is_in_use()
-            && QueuePair::share(&self.process.arena, Qpn::new(qpn)) == Some(self.number);
+            && LinkQueuePair::lease(&self.process.arena, Qpn::new(qpn)) == Some(self.number);
         if !is_own || !self.entry().is_run_by_process() {
             return false;
         }
@@ -208,8 +208,8 @@ impl OwnPort for Own {
 }
 
 impl Own {
-    fn entry(&self) -> &Share {
-        &self.process.arena.shares[self.number]
+    fn entry(&self) -> &PortLease {
+        &self.process.arena.leases[self.number]
     }
 
     /// Whether there are queue pairs with peers on other hosts, or have been, and the caller is no child of the process.

@@ -1,8 +1,8 @@
-//! What is told of a fault that has happened to a call.
+//! The report of a fault that has happened to a call.
 
-/// A fault that has happened to a call.
+/// The report of a fault that has happened to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct FaultReport {
     /// The call.
     pub call: String,
     /// The specifications that ask for it.
@@ -11,7 +11,7 @@ pub struct Happened {
     pub outcome: String,
 }
 
-impl Happened {
+impl FaultReport {
     /// More bytes than all specifications of a command line have.
     const MAX: usize = 4096;
 

@@ -8,7 +8,7 @@ use crate::arena::entry::{Field, Word};
 /// Where a ring lies. The ring's own header, which programs can write, is never trusted.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct RingPlace {
+pub struct RingLocation {
     /// Bytes from the arena's start to the ring's header.
     pub offset: AtomicU64,
     /// Slots minus 1; slots are a power of two.
@@ -17,7 +17,7 @@ pub struct RingPlace {
     pub log2_slot: AtomicU32,
 }
 
-impl Field for RingPlace {
+impl Field for RingLocation {
     fn reset(&self) {
         self.copy_from(&Self::default());
     }
@@ -27,7 +27,7 @@ impl Field for RingPlace {
     }
 }
 
-impl RingPlace {
+impl RingLocation {
     /// Makes this the place of the ring that `other` names.
     pub fn copy_from(&self, other: &Self) {
         self.offset.store(other.offset.load(Acquire), Release);

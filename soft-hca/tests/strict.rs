@@ -5,9 +5,12 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use programs::place::Place;
-use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
+use programs::{
+    LIMIT, assert_has, comes_about, compile, installed, is_long, polls_are_seen, the_processors,
+};
 
 const PROMISES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/promises.c");
 
@@ -102,6 +105,52 @@ fn what_a_queue_pair_holds_is_told_alike() {
         assert!(run(&place, options, &format!("{program}{what}")).success(), "{options:?}");
     }
     place.end(keeper);
+}
+
+const TIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/time.c");
+
+/// What is put off happens at once if all wait, and takes its time if somebody computes.
+#[test]
+fn nobody_waits_for_time_to_pass() {
+    let place = Place::new("strict-time");
+    let Some(program) = compile(&place, TIME, &["ibverbs"]) else { return };
+    let _turn = the_processors();
+    let keeper = place.keep();
+    let time = |how: &str| {
+        let began = Instant::now();
+        assert!(run(&place, &["--strict=1"], &format!("{program} {how}")).success(), "{how}");
+        began.elapsed()
+    };
+    let times = ["computes", "waits"].map(time);
+    assert!(times[1] < times[0] / 2, "{times:?}");
+    place.end(keeper);
+}
+
+/// Of two programs with a thread each nothing but the fabric decides: the same seed does the same again.
+#[test]
+fn the_same_seed_has_the_same_record() {
+    let place = Place::new("strict-again");
+    let Some(time) = compile(&place, TIME, &["ibverbs"]) else { return };
+    let Some(promises) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+    let _turn = the_processors();
+    let record = |line: &str| {
+        let mut command = place.command(&["record", "-o", "run.shr", "--strict=1", "--"]);
+        let output = command.args(line.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        let shown = place.command(&["show", "--stable", "run.shr"]).output().unwrap();
+        fs::remove_file(place.file("run.shr")).unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let cases = ["armed-late", "watched", "unsignaled", "late-receive"];
+    let cases = cases.map(|case| format!("{promises} {case} right"));
+    for line in cases.into_iter().chain([format!("{time} waits")]) {
+        let first = record(&line);
+        assert_has(&first, &["ibv_post_send", "IBV_WC_SUCCESS"]);
+        for _ in 0..if is_long() { 100 } else { 2 } {
+            assert_eq!(record(&line), first, "{line}");
+        }
+    }
+    place.assert_gone();
 }
 
 #[test]

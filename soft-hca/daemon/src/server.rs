@@ -2,6 +2,7 @@
 
 mod changes;
 mod daemon;
+mod put_off;
 mod requests;
 
 use std::io;
@@ -84,6 +85,9 @@ pub fn run(
         let added = daemon.poller.add(notice, Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
     }
+    if daemon.fabric.roce.addresses().is_empty() {
+        daemon.compute_time();
+    }
     if let Err(error) = ready() {
         let _ = std::fs::remove_file(&path);
         return Err(because("cannot tell who waits for the fabric")(error));
@@ -152,6 +156,7 @@ impl Daemon {
         let timers = [
             self.cm.next_timer(),
             self.rescheduled.next(),
+            self.put_off_deadline(),
             self.missing_tokens.next(),
             sweep,
             self.deferred.next(),
@@ -267,6 +272,7 @@ impl Daemon {
 
     /// A file was closed, by the program or by its end.
     fn close(&mut self, token: u32) {
+        self.put_off.happened();
         if let Some(fd) = self.files.fd(token) {
             self.poller.remove(fd);
         }
@@ -318,16 +324,36 @@ impl Daemon {
         None
     }
 
-    pub(crate) fn run_timers(&mut self) {
-        let now = system::now_ns();
+    fn run_cm_timers(&mut self, now: u64) {
         let mut host = files::CmHost { fabric: &mut self.fabric };
         self.cm.run_timers(&mut host, now);
-        for qpn in self.rescheduled.due(now) {
-            self.fabric.actor().run_send_queue(qpn);
-            if self.has_failed(qpn) {
-                self.failed.insert(qpn);
-            }
+    }
+
+    /// Executes what is in a queue pair's send queue.
+    fn run_queue(&mut self, qpn: u32) {
+        self.fabric.actor().run_send_queue(qpn);
+        if self.has_failed(qpn) {
+            self.failed.insert(qpn);
+            self.put_off.happened();
         }
+    }
+
+    /// Takes the queue pairs that the data path has to be run again.
+    fn take_rescheduled(&mut self, now: u64) {
+        for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
+            self.rescheduled.add(qpn, now.saturating_add(after_ns));
+        }
+        self.take_put_off(now);
+    }
+
+    pub(crate) fn run_timers(&mut self) {
+        let now = system::now_ns();
+        self.run_cm_timers(now);
+        for qpn in self.rescheduled.due(now) {
+            self.run_queue(qpn);
+        }
+        self.take_rescheduled(now);
+        self.run_put_off(now);
         self.run_changes(now);
         if let Some(counters) = &mut self.counters {
             counters.look_again(now, &self.fabric);
@@ -365,10 +391,7 @@ impl Daemon {
 
     /// Brings every event descriptor in line with what is queued behind it.
     pub(crate) fn settle(&mut self) {
-        let now = system::now_ns();
-        for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
-            self.rescheduled.add(qpn, now.saturating_add(after_ns));
-        }
+        self.take_rescheduled(system::now_ns());
         for what in self.fabric.env.take_raised() {
             files::raise(&mut self.files, &self.fabric, what);
         }
@@ -377,5 +400,6 @@ impl Daemon {
         }
         self.cm.touched();
         self.files.settle(&self.cm);
+        self.tell_what_happened();
     }
 }

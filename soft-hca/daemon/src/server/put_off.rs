@@ -1,0 +1,248 @@
+//! What is put off for strict programs, and when it happens: in computed time.
+//!
+//! The [clock](crate::clock) of what is put off stands still while programs run on to where they wait. When all of
+//! them wait, what is due next happens at once. So nothing waits for time to pass, and what comes before what does not
+//! depend on how fast programs run. A program that computes for long, sleeps for a time of its own, or cannot be seen has the clock go
+//! as the system's does, until all wait again.
+//!
+//! A fabric with a link to other hosts, whose programs cannot be seen, has the system's time.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use soft_hca_core::arena::Qp;
+use soft_hca_core::deadlines::Deadlines;
+use soft_hca_core::system;
+
+use super::daemon::Daemon;
+use crate::idle::{self, Doing};
+
+/// Between two looks at what programs do at first, and at last.
+const FIRST_LOOK_NS: u64 = 20_000;
+const LAST_LOOK_NS: u64 = 1_000_000;
+
+/// Programs that have had processors for so long since they waited compute.
+const COMPUTES_NS: u64 = 5_000_000;
+/// Programs that have not waited for so long do something that cannot be seen.
+const PATIENCE_NS: u64 = 100_000_000;
+
+/// While something is put off the daemon wants to be on a processor as soon as it is woken.
+const TIME_SLICE_NS: u64 = 100_000;
+
+/// What is put off, each with its time by the fabric's clock. Events of connections are `ucma`'s.
+#[derive(Debug, Default)]
+pub(super) struct PutOff {
+    /// Queue pairs to be run.
+    queue_pairs: Deadlines<u32>,
+    /// Processes of which a thread is stopped.
+    pauses: Deadlines<usize>,
+    /// Something has happened that threads may wait for.
+    has_happened: bool,
+    looks: Looks,
+}
+
+/// Looks at what programs do.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Whether there are any: otherwise the clock just goes.
+    are_on: bool,
+    /// Whether something was put off at the last one; none before that was so.
+    has_work: Option<bool>,
+    next_ns: u64,
+    between_ns: u64,
+    /// The clock goes, as somebody computes.
+    goes: bool,
+    /// When programs were first seen to run since all have waited, and for how long they had had processors by then.
+    since: Option<(u64, Option<u64>)>,
+}
+
+impl Looks {
+    /// All wait, or did a moment ago: they will soon wait again.
+    fn begin_anew(&mut self, now_ns: u64) {
+        if !self.goes {
+            (self.between_ns, self.next_ns) = (FIRST_LOOK_NS, now_ns + FIRST_LOOK_NS);
+        }
+    }
+
+    /// Programs run. Whether they have done so for too long.
+    fn goes_on(&mut self, now_ns: u64, processor_ns: Option<u64>) -> bool {
+        let (began_ns, had_ns) = *self.since.get_or_insert((now_ns, processor_ns));
+        let real_ns = now_ns.saturating_sub(began_ns);
+        let used_ns = processor_ns.zip(had_ns).map(|(now, then)| now.saturating_sub(then));
+        used_ns.unwrap_or(real_ns) > COMPUTES_NS || real_ns > PATIENCE_NS
+    }
+}
+
+impl PutOff {
+    /// Something has happened that threads may wait for.
+    pub(super) fn happened(&mut self) {
+        self.has_happened = true;
+    }
+}
+
+impl Daemon {
+    /// Has the time of what is put off stand still while programs run.
+    pub(super) fn compute_time(&mut self) {
+        self.put_off.looks.are_on = true;
+        self.fabric.env.clock.stop(system::now_ns());
+    }
+
+    /// When what is put off is due next, by the fabric's clock.
+    fn next_put_off(&self) -> Option<u64> {
+        let PutOff { queue_pairs, pauses, .. } = &self.put_off;
+        [queue_pairs.next(), pauses.next(), self.cm.next_late()].into_iter().flatten().min()
+    }
+
+    /// When there is something to do for it, by the system's clock.
+    pub(super) fn put_off_deadline(&self) -> Option<u64> {
+        let due_ns = self.next_put_off()?;
+        let real_ns = self.fabric.env.clock.real_of(due_ns, system::now_ns());
+        let look_ns = self.put_off.looks.are_on.then_some(self.put_off.looks.next_ns);
+        [real_ns, look_ns].into_iter().flatten().min()
+    }
+
+    /// A program has posted to a queue pair. Whether that is looked at when all wait: what the adapter finds then in
+    /// memory, and whether there is a receive, does not depend on how fast the program goes on.
+    pub(super) fn is_for_later(&mut self, qpn: u32, after_ns: u64) -> bool {
+        let is_strict = |qp: &Qp| qp.strict_seed.load(Acquire) != 0;
+        let is_later = self.put_off.looks.are_on
+            && after_ns == 0
+            && self.fabric.arena.qp(qpn).is_some_and(is_strict);
+        if is_later {
+            let now_ns = system::now_ns();
+            self.put_off.queue_pairs.add(qpn, self.fabric.env.clock.at(now_ns) + 1);
+            self.put_off.looks.begin_anew(now_ns);
+        }
+        is_later
+    }
+
+    /// A thread of a process is stopped for a while.
+    pub(super) fn pause(&mut self, process: usize, after_ns: u64) {
+        let now_ns = system::now_ns();
+        let due_ns = self.fabric.env.clock.at(now_ns).saturating_add(after_ns);
+        self.put_off.pauses.add(process, due_ns);
+        self.put_off.looks.begin_anew(now_ns);
+    }
+
+    /// Takes what the data path has put off.
+    pub(super) fn take_put_off(&mut self, now_ns: u64) {
+        let put_off = self.fabric.env.take_put_off();
+        if !put_off.is_empty() {
+            put_off.into_iter().for_each(|(qpn, due)| self.put_off.queue_pairs.add(qpn, due));
+            self.put_off.looks.begin_anew(now_ns);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn run_put_off(&mut self, now_ns: u64) {
+        if self.put_off.looks.are_on
+            && now_ns >= self.put_off.looks.next_ns
+            && self.next_put_off().is_some()
+        {
+            self.look(now_ns);
+        }
+        let clock_ns = self.fabric.env.clock.at(now_ns);
+        for qpn in self.put_off.queue_pairs.due(clock_ns) {
+            self.run_queue(qpn);
+            self.put_off.happened();
+        }
+        for process in self.put_off.pauses.due(clock_ns) {
+            self.fabric.arena.ends_pause(process);
+            self.put_off.happened();
+        }
+        if self.cm.next_late().is_some_and(|due_ns| due_ns <= clock_ns) {
+            self.run_cm_timers(now_ns);
+            self.put_off.happened();
+        }
+    }
+
+    /// Looks whether all programs wait.
+    fn look(&mut self, now_ns: u64) {
+        let pids: Vec<u32> = self.fabric.processes.iter().map(|(_, pid)| pid).collect();
+        let doing = Doing::of(&pids);
+        // What they have asked for before they wait is to be done first.
+        let is_asked = self.poller.is_ready() || self.deferred.next().is_some();
+        match doing {
+            Doing::Nothing if !is_asked => return self.all_wait(now_ns),
+            Doing::Dozing if !is_asked => self.let_time_pass(now_ns),
+            _ if self.put_off.looks.goes => {}
+            _ => {
+                if self.put_off.looks.goes_on(now_ns, idle::processor_ns(&pids)) {
+                    self.let_time_pass(now_ns);
+                }
+            }
+        }
+        let looks = &mut self.put_off.looks;
+        looks.between_ns = (looks.between_ns * 2).clamp(FIRST_LOOK_NS, LAST_LOOK_NS);
+        looks.next_ns = now_ns + looks.between_ns;
+    }
+
+    fn let_time_pass(&mut self, now_ns: u64) {
+        if !std::mem::replace(&mut self.put_off.looks.goes, true) {
+            self.fabric.env.clock.go(now_ns);
+        }
+    }
+
+    /// All programs wait: what is due next happens.
+    fn all_wait(&mut self, now_ns: u64) {
+        let clock = &self.fabric.env.clock;
+        clock.stop(now_ns);
+        let looks = &mut self.put_off.looks;
+        (looks.goes, looks.since) = (false, None);
+        looks.begin_anew(now_ns);
+        // First of all what has come in the meantime, such as a receive for a message that has waited for it.
+        let waiting = self.rescheduled.due(u64::MAX);
+        waiting.iter().for_each(|qpn| self.run_queue(*qpn));
+        self.take_rescheduled(now_ns);
+        if waiting.iter().any(|qpn| !self.rescheduled.contains(*qpn)) {
+            self.put_off.happened();
+        } else if let Some(due_ns) = self.next_put_off() {
+            self.fabric.env.clock.skip_to(due_ns);
+        }
+    }
+
+    /// Has threads that wait for it go on if something has happened.
+    pub(super) fn tell_what_happened(&mut self) {
+        let has_happened = std::mem::take(&mut self.put_off.has_happened);
+        let is_put_off = self.put_off.looks.are_on && self.next_put_off().is_some();
+        let looks = &mut self.put_off.looks;
+        if is_put_off && looks.has_work != Some(true) {
+            if looks.has_work.is_none() {
+                system::set_time_slice(TIME_SLICE_NS);
+            }
+            looks.since = None;
+            looks.begin_anew(system::now_ns());
+        }
+        looks.has_work = looks.has_work.map_or(is_put_off.then_some(true), |_| Some(is_put_off));
+        self.fabric.arena.set_moment(has_happened, is_put_off);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_compute_that_have_had_processors_for_long() {
+        let mut looks = Looks::default();
+        let began = 1_000_000_000;
+        assert!(!looks.goes_on(began, Some(7_000_000_000)));
+        assert!(!looks.goes_on(began + COMPUTES_NS * 2, Some(7_000_000_000 + COMPUTES_NS)));
+        assert!(looks.goes_on(began + COMPUTES_NS * 2, Some(7_000_000_001 + COMPUTES_NS)));
+        // One of them may have ended, with its time, and somebody else may have the processors.
+        assert!(!looks.goes_on(began + PATIENCE_NS, Some(0)));
+        assert!(looks.goes_on(began + PATIENCE_NS + 1, Some(0)));
+        let mut looks = Looks::default();
+        assert!(!looks.goes_on(began, None) && !looks.goes_on(began + COMPUTES_NS, None));
+        assert!(looks.goes_on(began + COMPUTES_NS + 1, None));
+    }
+
+    #[test]
+    fn looks_become_rarer_only_while_programs_run() {
+        let mut looks = Looks { between_ns: LAST_LOOK_NS, ..Looks::default() };
+        looks.begin_anew(5);
+        assert_eq!((looks.next_ns, looks.between_ns), (5 + FIRST_LOOK_NS, FIRST_LOOK_NS));
+        looks.goes = true;
+        looks.begin_anew(7);
+        assert_eq!(looks.next_ns, 5 + FIRST_LOOK_NS);
+    }
+}

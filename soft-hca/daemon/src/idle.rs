@@ -4,7 +4,8 @@
 //! on until a second one, there was a time in between at which all of them did: nothing goes on then but by a timer, or by
 //! somebody from outside.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 
 /// What the threads of some processes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,42 +41,68 @@ impl Doing {
     }
 }
 
+/// Bytes of a file that are looked at: all that is asked of any is before that.
+const BYTES: usize = 4096;
+
+/// The beginning of a file of a thread.
+fn read(pid: u32, thread: u32, file: &str) -> Option<String> {
+    let mut bytes = [0; BYTES];
+    let mut file = File::open(format!("/proc/{pid}/task/{thread}/{file}")).ok()?;
+    let length = file.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
 /// The numbers of a process's threads; none of one that has ended.
 fn threads(pid: u32) -> Vec<u32> {
+    // The first one has the process's number.
+    let first = read(pid, pid, "status");
+    if first.is_some_and(|status| field(&status, "Threads:") == Some("1")) {
+        return vec![pid];
+    }
     let folder = fs::read_dir(format!("/proc/{pid}/task"));
     let names = folder.into_iter().flatten().flatten().map(|thread| thread.file_name());
     names.filter_map(|name| name.to_str()?.parse().ok()).collect()
 }
 
-fn read(pid: u32, thread: u32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}")).ok()
+/// A field of a `status`. In a name no line ends.
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()))
 }
 
 /// All threads; none if one does not sleep.
 fn sleepers(pids: &[u32]) -> Option<Vec<Sleeper>> {
     let mut all = Vec::new();
     for &pid in pids {
+        let Some(first) = read(pid, pid, "status") else { continue };
+        if field(&first, "Threads:") == Some("1") {
+            all.extend(Sleeper::of(pid, pid, &first)?);
+            continue;
+        }
         for thread in threads(pid) {
             // One whose file is not there has ended.
             let Some(status) = read(pid, thread, "status") else { continue };
-            match state_and_times(&status)? {
-                ('S', times) => all.push(Sleeper { pid, thread, times }),
-                ('Z' | 'X', _) => {}
-                _ => return None,
-            }
+            all.extend(Sleeper::of(pid, thread, &status)?);
         }
     }
     Some(all)
 }
 
-/// A thread's state, and how often it has gone to sleep, from its `status`. In a name no line ends.
+/// A thread's state, and how often it has gone to sleep, from its `status`.
 fn state_and_times(status: &str) -> Option<(char, u64)> {
-    let field = |name| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start()));
-    let times = field("voluntary_ctxt_switches:")?.parse().ok()?;
-    Some((field("State:")?.chars().next()?, times))
+    let times = field(status, "voluntary_ctxt_switches:")?.parse().ok()?;
+    Some((field(status, "State:")?.chars().next()?, times))
 }
 
 impl Sleeper {
+    /// A thread by its `status`, nobody if it has ended; none if it does not sleep.
+    fn of(pid: u32, thread: u32, status: &str) -> Option<Option<Self>> {
+        match state_and_times(status)? {
+            ('S', times) => Some(Some(Self { pid, thread, times })),
+            ('Z' | 'X', _) => Some(None),
+            _ => None,
+        }
+    }
+
     /// Whether it sleeps for a time. Where that cannot be seen it does not.
     fn dozes(self) -> bool {
         let call = read(self.pid, self.thread, "syscall");
@@ -100,7 +127,7 @@ pub(crate) fn processor_ns(pids: &[u32]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::process::{self, Child, Command, Stdio};
     use std::thread;
     use std::time::{Duration, Instant};

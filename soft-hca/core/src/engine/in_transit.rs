@@ -94,6 +94,11 @@ impl InTransit {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether some bytes of a queue pair's RDMA operations have come to their memory, and others have not.
+    pub fn has_any_of(&self, qpn: u32) -> bool {
+        self.lock().contains_key(&qpn)
+    }
+
     /// Takes a queue pair's part out.
     pub(super) fn take(&self, qpn: u32) -> Transit {
         self.lock().remove(&qpn).unwrap_or_default()

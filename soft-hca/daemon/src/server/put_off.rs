@@ -11,9 +11,11 @@ use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::arena::Qp;
 use soft_hca_core::deadlines::Deadlines;
+use soft_hca_core::engine::Env;
 use soft_hca_core::system;
 
 use super::daemon::Daemon;
+use crate::fabric::Fabric;
 use crate::idle::{self, Doing};
 
 /// Between two looks at what programs do at first, and at last.
@@ -140,17 +142,35 @@ impl Daemon {
         {
             self.look(now_ns);
         }
+        self.run_due(now_ns);
+    }
+
+    fn run_due(&mut self, now_ns: u64) {
         let clock_ns = self.fabric.env.clock.at(now_ns);
         for qpn in self.put_off.queue_pairs.due(clock_ns) {
-            self.run_queue(qpn);
-            self.put_off.happened();
+            self.run_put_off_queue(qpn);
         }
+        self.take_rescheduled(now_ns);
         for process in self.put_off.pauses.due(clock_ns) {
             self.fabric.arena.ends_pause(process);
             self.put_off.happened();
         }
         if self.cm.next_late().is_some_and(|due_ns| due_ns <= clock_ns) {
             self.run_cm_timers(now_ns);
+            self.put_off.happened();
+        }
+    }
+
+    /// Runs a queue pair. That a message has begun changes nothing that its receiver may look at.
+    fn run_put_off_queue(&mut self, qpn: u32) {
+        let seen = |fabric: &Fabric| {
+            let consumer = fabric.arena.qp(qpn).map(|qp| qp.sq_consumer.load(Acquire));
+            (consumer, fabric.env.in_transit().is_some_and(|all| all.has_any_of(qpn)))
+        };
+        let before = seen(&self.fabric);
+        self.run_queue(qpn);
+        let after = seen(&self.fabric);
+        if before != after || after.1 {
             self.put_off.happened();
         }
     }
@@ -195,8 +215,15 @@ impl Daemon {
         self.take_rescheduled(now_ns);
         if waiting.iter().any(|qpn| !self.rescheduled.contains(*qpn)) {
             self.put_off.happened();
-        } else if let Some(due_ns) = self.next_put_off() {
+            return;
+        }
+        while let Some(due_ns) = self.next_put_off() {
             self.fabric.env.clock.skip_to(due_ns);
+            self.run_due(now_ns);
+            // Their programs wait on if it was nothing that they can see.
+            if self.put_off.has_happened || self.poller.is_ready() {
+                break;
+            }
         }
     }
 

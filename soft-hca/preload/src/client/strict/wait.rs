@@ -8,6 +8,7 @@ use std::time::Duration;
 use soft_hca_core::arena::Arena;
 use soft_hca_core::engine::Moment;
 use soft_hca_core::rpc::Request;
+use soft_hca_core::system;
 
 use crate::client::process::Process;
 
@@ -16,7 +17,10 @@ use crate::client::process::Process;
 const LOOKS: u32 = 32;
 
 /// A thread that polls sleeps so long at most: something else may have happened that it looks for.
-const SLEEP: Duration = Duration::from_millis(2);
+const SLEEP: Duration = Duration::from_millis(10);
+
+/// A thread that has slept goes on as soon as it is woken, though others compute.
+const TIME_SLICE_NS: u64 = 100_000;
 
 /// The daemon may be so late with a thread that is stopped. It may have gone.
 const LATE: Duration = Duration::from_secs(1);
@@ -24,6 +28,8 @@ const LATE: Duration = Duration::from_secs(1);
 thread_local! {
     /// How often this thread has polled in vain since a moment.
     static IN_VAIN: Cell<(Moment, u32)> = Cell::default();
+    /// Whether this thread has slept.
+    static HAS_SLEPT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A poll of the calling thread has found nothing.
@@ -41,7 +47,14 @@ pub(crate) fn nothing(arena: &Arena) {
     };
     // Not in a thread that is ending.
     if IN_VAIN.try_with(count).is_ok_and(|count| count >= LOOKS) {
+        begins_to_sleep();
         arena.await_moment(moment, SLEEP);
+    }
+}
+
+fn begins_to_sleep() {
+    if HAS_SLEPT.try_with(|has| !has.replace(true)).unwrap_or(false) {
+        system::set_time_slice(TIME_SLICE_NS);
     }
 }
 
@@ -57,6 +70,7 @@ pub(super) fn stop(process: &Process, time: Duration) {
         return thread::sleep(time);
     }
     let after_ns = time.as_nanos() as u64;
+    begins_to_sleep();
     env.tell(&Request::Pause { process: *index as u32, after_ns });
     arena.await_end_of_pause(*index, time + LATE);
 }

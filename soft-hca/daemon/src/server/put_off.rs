@@ -47,8 +47,10 @@ pub(super) struct PutOff {
 struct Looks {
     /// Whether there are any: otherwise the clock just goes.
     are_on: bool,
-    /// Whether something was put off at the last one; none before that was so.
-    has_work: Option<bool>,
+    /// Whether anything was put off yet.
+    have_begun: bool,
+    /// Whether something was when its programs were told of that last.
+    have_work: bool,
     next_ns: u64,
     between_ns: u64,
     /// The clock goes, as somebody computes.
@@ -60,6 +62,9 @@ struct Looks {
 impl Looks {
     /// All wait, or did a moment ago: they will soon wait again.
     fn begin_anew(&mut self, now_ns: u64) {
+        if !std::mem::replace(&mut self.have_begun, true) {
+            system::set_time_slice(TIME_SLICE_NS);
+        }
         if !self.goes {
             (self.between_ns, self.next_ns) = (FIRST_LOOK_NS, now_ns + FIRST_LOOK_NS);
         }
@@ -232,15 +237,15 @@ impl Daemon {
         let has_happened = std::mem::take(&mut self.put_off.has_happened);
         let is_put_off = self.put_off.looks.are_on && self.next_put_off().is_some();
         let looks = &mut self.put_off.looks;
-        if is_put_off && looks.has_work != Some(true) {
-            if looks.has_work.is_none() {
-                system::set_time_slice(TIME_SLICE_NS);
-            }
+        if is_put_off && !looks.have_work {
             looks.since = None;
             looks.begin_anew(system::now_ns());
         }
-        looks.has_work = looks.has_work.map_or(is_put_off.then_some(true), |_| Some(is_put_off));
-        self.fabric.arena.set_moment(has_happened, is_put_off);
+        looks.have_work = is_put_off;
+        // Without strict programs nobody waits.
+        if looks.are_on && looks.have_begun {
+            self.fabric.arena.set_moment(has_happened, is_put_off);
+        }
     }
 }
 

@@ -24,6 +24,8 @@ const LAST_LOOK_NS: u64 = 1_000_000;
 
 /// Programs that have had processors for so long since they waited compute.
 const COMPUTES_NS: u64 = 5_000_000;
+/// Programs that have not waited for so long may compute.
+const SHORT_NS: u64 = 1_000_000;
 /// Programs that have not waited for so long do something that cannot be seen.
 const PATIENCE_NS: u64 = 100_000_000;
 
@@ -55,8 +57,10 @@ struct Looks {
     between_ns: u64,
     /// The clock goes, as somebody computes.
     goes: bool,
-    /// When programs were first seen to run since all have waited, and for how long they had had processors by then.
-    since: Option<(u64, Option<u64>)>,
+    /// When programs were first seen to run since all have waited.
+    since_ns: Option<u64>,
+    /// For how long they had had processors when they were seen to go on with that, where the system counts it.
+    had_ns: Option<u64>,
 }
 
 impl Looks {
@@ -70,12 +74,22 @@ impl Looks {
         }
     }
 
-    /// Programs run. Whether they have done so for too long.
-    fn goes_on(&mut self, now_ns: u64, processor_ns: Option<u64>) -> bool {
-        let (began_ns, had_ns) = *self.since.get_or_insert((now_ns, processor_ns));
-        let real_ns = now_ns.saturating_sub(began_ns);
-        let used_ns = processor_ns.zip(had_ns).map(|(now, then)| now.saturating_sub(then));
-        used_ns.unwrap_or(real_ns) > COMPUTES_NS || real_ns > PATIENCE_NS
+    /// Programs run. Whether they have done so for too long; most do not for long enough to ask how much they have had
+    /// of the processors.
+    fn goes_on(&mut self, now_ns: u64, processor_ns: impl Fn() -> Option<u64>) -> bool {
+        let real_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
+        if real_ns < SHORT_NS {
+            return false;
+        }
+        let has_ns = processor_ns();
+        let had_ns = *self.had_ns.get_or_insert(has_ns.unwrap_or(0));
+        let used_ns = has_ns.map_or(real_ns, |has_ns| has_ns.saturating_sub(had_ns));
+        used_ns > COMPUTES_NS || real_ns > PATIENCE_NS
+    }
+
+    /// What programs have done before is over.
+    fn forget(&mut self) {
+        (self.since_ns, self.had_ns) = (None, None);
     }
 }
 
@@ -191,7 +205,7 @@ impl Daemon {
             Doing::Dozing if !is_asked => self.let_time_pass(now_ns),
             _ if self.put_off.looks.goes => {}
             _ => {
-                if self.put_off.looks.goes_on(now_ns, idle::processor_ns(&pids)) {
+                if self.put_off.looks.goes_on(now_ns, || idle::processor_ns(&pids)) {
                     self.let_time_pass(now_ns);
                 }
             }
@@ -212,7 +226,8 @@ impl Daemon {
         let clock = &self.fabric.env.clock;
         clock.stop(now_ns);
         let looks = &mut self.put_off.looks;
-        (looks.goes, looks.since) = (false, None);
+        looks.goes = false;
+        looks.forget();
         looks.begin_anew(now_ns);
         // First of all what has come in the meantime, such as a receive for a message that has waited for it.
         let waiting = self.rescheduled.due(u64::MAX);
@@ -238,7 +253,7 @@ impl Daemon {
         let is_put_off = self.put_off.looks.are_on && self.next_put_off().is_some();
         let looks = &mut self.put_off.looks;
         if is_put_off && !looks.have_work {
-            looks.since = None;
+            looks.forget();
             looks.begin_anew(system::now_ns());
         }
         looks.have_work = is_put_off;
@@ -256,16 +271,18 @@ mod tests {
     #[test]
     fn programs_compute_that_have_had_processors_for_long() {
         let mut looks = Looks::default();
-        let began = 1_000_000_000;
-        assert!(!looks.goes_on(began, Some(7_000_000_000)));
-        assert!(!looks.goes_on(began + COMPUTES_NS * 2, Some(7_000_000_000 + COMPUTES_NS)));
-        assert!(looks.goes_on(began + COMPUTES_NS * 2, Some(7_000_000_001 + COMPUTES_NS)));
+        let (began, had) = (1_000_000_000, 7_000_000_000);
+        let mut goes_on = |after, has| looks.goes_on(began + after, || has);
+        // What they have had in the first moment does not count.
+        assert!(!goes_on(0, Some(0)) && !goes_on(SHORT_NS, Some(had)));
+        assert!(!goes_on(COMPUTES_NS * 2, Some(had + COMPUTES_NS)));
+        assert!(goes_on(COMPUTES_NS * 2, Some(had + 1 + COMPUTES_NS)));
         // One of them may have ended, with its time, and somebody else may have the processors.
-        assert!(!looks.goes_on(began + PATIENCE_NS, Some(0)));
-        assert!(looks.goes_on(began + PATIENCE_NS + 1, Some(0)));
-        let mut looks = Looks::default();
-        assert!(!looks.goes_on(began, None) && !looks.goes_on(began + COMPUTES_NS, None));
-        assert!(looks.goes_on(began + COMPUTES_NS + 1, None));
+        assert!(!goes_on(PATIENCE_NS, Some(0)));
+        assert!(goes_on(PATIENCE_NS + 1, Some(0)));
+        looks.forget();
+        let mut goes_on = |after| looks.goes_on(began + after, || None);
+        assert!(!goes_on(0) && !goes_on(COMPUTES_NS) && goes_on(COMPUTES_NS + 1));
     }
 
     #[test]

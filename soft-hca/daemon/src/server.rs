@@ -4,13 +4,13 @@ mod changes;
 mod daemon;
 mod put_off;
 mod requests;
+mod time;
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::DeviceSpec;
@@ -19,7 +19,6 @@ use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, Listener, Reply, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Recorder, event};
-use soft_hca_core::uapi::verbs::state;
 
 use crate::counter_files::CounterFiles;
 use crate::deferred::{Answered, Deferred};
@@ -164,11 +163,6 @@ impl Daemon {
             self.counters.as_ref().and_then(CounterFiles::next),
         ];
         timers.into_iter().flatten().min()
-    }
-
-    /// Whether there is a queue pair with this number in the error state.
-    fn has_failed(&self, qpn: u32) -> bool {
-        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) == state::ERR)
     }
 
     /// A client has connected for which there is no descriptor.
@@ -322,28 +316,6 @@ impl Daemon {
             recorder.append(recorder.about(index as u32), &event::Ended {}.into(), &[]);
         }
         None
-    }
-
-    fn run_cm_timers(&mut self, now: u64) {
-        let mut host = files::CmHost { fabric: &mut self.fabric };
-        self.cm.run_timers(&mut host, now);
-    }
-
-    /// Executes what is in a queue pair's send queue.
-    fn run_queue(&mut self, qpn: u32) {
-        self.fabric.actor().run_send_queue(qpn);
-        if self.has_failed(qpn) {
-            self.failed.insert(qpn);
-            self.put_off.happened();
-        }
-    }
-
-    /// Takes the queue pairs that the data path has to be run again.
-    fn take_rescheduled(&mut self, now: u64) {
-        for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
-            self.rescheduled.add(qpn, now.saturating_add(after_ns));
-        }
-        self.take_put_off(now);
     }
 
     pub(crate) fn run_timers(&mut self) {

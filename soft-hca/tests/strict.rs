@@ -137,14 +137,14 @@ fn the_same_seed_has_the_same_record() {
     if !installed(&["ibv_rc_pingpong"]) {
         return;
     }
-    let place = Place::new("strict-again");
     let _turn = the_processors();
-    let keeper = place.keep();
     let port = free_port();
     let line = format!("ibv_rc_pingpong -g 1 -n 20 -r 4 -p {port}");
-    let start =
-        |line: &str| place.start_in(line, |command| command.env("SOFT_HCA_STRICT_SEED", "1"));
     let record = || {
+        let place = Place::new("strict-again");
+        let keeper = place.keep();
+        let start =
+            |line: &str| place.start_in(line, |command| command.env("SOFT_HCA_STRICT_SEED", "1"));
         let recorder = begin(&place, "run.shr", &[]);
         let mut server = start(&line);
         server.wait_until(|| listens(port));
@@ -152,7 +152,7 @@ fn the_same_seed_has_the_same_record() {
         server.succeed();
         end(recorder);
         let shown = place.command(&["show", "--stable", "run.shr"]).output().unwrap();
-        fs::remove_file(place.file("run.shr")).unwrap();
+        place.end(keeper);
         String::from_utf8(shown.stdout).unwrap()
     };
     let first = record();
@@ -160,7 +160,6 @@ fn the_same_seed_has_the_same_record() {
     for _ in 0..if is_long() { 100 } else { 3 } {
         assert_eq!(record(), first);
     }
-    place.end(keeper);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn entries(place: &Place, file: &str) -> Vec<Entry> {
 }
 
 /// Begins to record the place's fabric, which runs.
-fn begin(place: &Place, file: &str, options: &[&str]) -> Child {
+pub(crate) fn begin(place: &Place, file: &str, options: &[&str]) -> Child {
     let arguments = [&["record", "-o", file, "--fabric", place.fabric_name()], options].concat();
     let recorder = place.command(&arguments).spawn().unwrap();
     let has_begun = || fs::metadata(place.file(file)).is_ok_and(|found| found.len() > 0);
@@ -41,7 +41,8 @@ fn begin(place: &Place, file: &str, options: &[&str]) -> Child {
     recorder
 }
 
-fn end(mut recorder: Child) {
+/// Ends that.
+pub(crate) fn end(mut recorder: Child) {
     let pid = recorder.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert!(recorder.wait().unwrap().success());

@@ -5,9 +5,15 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Instant;
 
+use crate::record::{begin, end};
 use programs::place::Place;
-use programs::{LIMIT, assert_has, comes_about, compile, installed, polls_are_seen};
+use programs::tcp::{free_port, listens};
+use programs::{
+    LIMIT, LOCALHOST, assert_has, comes_about, compile, installed, is_long, polls_are_seen,
+    the_processors,
+};
 
 const PROMISES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/promises.c");
 
@@ -102,6 +108,58 @@ fn what_a_queue_pair_holds_is_told_alike() {
         assert!(run(&place, options, &format!("{program}{what}")).success(), "{options:?}");
     }
     place.end(keeper);
+}
+
+const TIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/time.c");
+
+/// What is put off happens at once if all wait, and takes its time if somebody computes.
+#[test]
+fn nobody_waits_for_time_to_pass() {
+    let place = Place::new("strict-time");
+    let Some(program) = compile(&place, TIME, &["ibverbs"]) else { return };
+    let _turn = the_processors();
+    let keeper = place.keep();
+    let time = |how: &str| {
+        let began = Instant::now();
+        assert!(run(&place, &["--strict=1"], &format!("{program} {how}")).success(), "{how}");
+        began.elapsed()
+    };
+    let computes = time("computes");
+    // Others may have the processors.
+    let waits = (0..5).map(|_| time("waits")).min().unwrap();
+    assert!(waits < computes / 2, "{waits:?} {computes:?}");
+    place.end(keeper);
+}
+
+/// Of two programs with a thread each nothing but the fabric decides: the same seed does the same again.
+#[test]
+fn the_same_seed_has_the_same_record() {
+    if !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let _turn = the_processors();
+    let port = free_port();
+    let line = format!("ibv_rc_pingpong -g 1 -n 20 -r 4 -p {port}");
+    let record = || {
+        let place = Place::new("strict-again");
+        let keeper = place.keep();
+        let start =
+            |line: &str| place.start_in(line, |command| command.env("SOFT_HCA_STRICT_SEED", "1"));
+        let recorder = begin(&place, "run.shr", &[]);
+        let mut server = start(&line);
+        server.wait_until(|| listens(port));
+        start(&format!("{line} {LOCALHOST}")).succeed();
+        server.succeed();
+        end(recorder);
+        let shown = place.command(&["show", "--stable", "run.shr"]).output().unwrap();
+        place.end(keeper);
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let first = record();
+    assert_has(&first, &[" is executed, ", " IBV_WC_"]);
+    for _ in 0..if is_long() { 100 } else { 3 } {
+        assert_eq!(record(), first);
+    }
 }
 
 #[test]

@@ -29,6 +29,11 @@ impl<T: Copy + Hash + Ord> Deadlines<T> {
         self.in_order.insert((at_ns, what));
     }
 
+    /// Whether it is to be done.
+    pub fn contains(&self, what: T) -> bool {
+        self.deadline_of.contains_key(&what)
+    }
+
     /// The next deadline.
     pub fn next(&self) -> Option<u64> {
         self.in_order.first().map(|(at, _)| *at)

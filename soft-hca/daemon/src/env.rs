@@ -9,6 +9,7 @@ use soft_hca_core::engine::{Async, Env, InTransit};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Event, Recorder};
 
+use crate::clock::Clock;
 use crate::event_fd::EventFd;
 use crate::link;
 use crate::process;
@@ -19,6 +20,10 @@ pub(crate) struct DaemonEnv {
     channels: Mutex<HashMap<usize, (u32, EventFd)>>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
     rescheduled: Mutex<VecDeque<(u32, u64)>>,
+    /// Strict programs' queue pairs to be run again: number and time by the clock.
+    put_off: Mutex<Vec<(u32, u64)>>,
+    /// The time by which they are put off.
+    pub(crate) clock: Arc<Clock>,
     /// Descriptors that tell of the end of a process, by its index, where the system has such.
     processes: Arc<Mutex<HashMap<usize, Option<Arc<OwnedFd>>>>>,
     raised: Mutex<VecDeque<Async>>,
@@ -110,6 +115,10 @@ impl DaemonEnv {
         std::mem::take(&mut *lock(&self.rescheduled))
     }
 
+    pub(crate) fn take_put_off(&self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut *lock(&self.put_off))
+    }
+
     pub(crate) fn take_raised(&self) -> VecDeque<Async> {
         std::mem::take(&mut *lock(&self.raised))
     }
@@ -148,6 +157,14 @@ impl Env for DaemonEnv {
 
     fn reschedule(&self, qpn: u32, after_ns: u64) {
         lock(&self.rescheduled).push_back((qpn, after_ns));
+    }
+
+    fn put_off_now_ns(&self) -> u64 {
+        self.clock.at(system::now_ns())
+    }
+
+    fn put_off(&self, qpn: u32, due_ns: u64) {
+        lock(&self.put_off).push((qpn, due_ns));
     }
 
     fn in_transit(&self) -> Option<&InTransit> {

@@ -10,7 +10,7 @@
 //! | `server` | the loop |
 //! | `listing`, `why` | what `soft-hca ls` shows |
 //! | `snapshot` | the fabric as the model of a run |
-//! | `threads` | the threads of a process, from `/proc` |
+//! | `threads`, `idle` | the threads of processes, from `/proc`; whether all wait |
 //! | `counter_files`, `lease` | counters in sysfs, which are written when they are read |
 //! | [`sysfs`] | the files in which a program finds devices |
 //! | `files` | the files that clients have opened, each a connection |
@@ -25,6 +25,7 @@
 //! | `counters` | the counters of ports |
 //! | [`link`] | other hosts: RoCE v2 over UDP |
 //! | `env` | what the data path asks of the daemon that runs it |
+//! | `clock` | the time by which requests of strict programs are put off |
 //! | `process` | programs |
 //! | `table`, `free` | entries that are taken; numbers that are free |
 //! | `event_fd`, `poller`, `reserve` | events, descriptors |
@@ -36,6 +37,7 @@
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
+mod clock;
 mod counter_files;
 mod counters;
 mod deferred;
@@ -47,6 +49,7 @@ mod files;
 mod free;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod idle;
 mod lease;
 pub mod link;
 mod listing;

@@ -2,14 +2,15 @@
 
 mod changes;
 mod daemon;
+mod put_off;
 mod requests;
+mod time;
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 
 use soft_hca_core::config::{self, LinkOptions, SOCKET};
 use soft_hca_core::device_spec::DeviceSpec;
@@ -18,7 +19,6 @@ use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, Listener, Reply, Request};
 use soft_hca_core::system;
 use soft_hca_core::trace::{Recorder, event};
-use soft_hca_core::uapi::verbs::state;
 
 use crate::counter_files::CounterFiles;
 use crate::deferred::{Answered, Deferred};
@@ -83,6 +83,9 @@ pub fn run(
     if let Some(notice) = daemon.fabric.roce.notice() {
         let added = daemon.poller.add(notice, Ready::Link);
         added.map_err(because("cannot wait for the link"))?;
+    }
+    if daemon.fabric.roce.addresses().is_empty() {
+        daemon.compute_time();
     }
     if let Err(error) = ready() {
         let _ = std::fs::remove_file(&path);
@@ -152,6 +155,7 @@ impl Daemon {
         let timers = [
             self.cm.next_timer(),
             self.rescheduled.next(),
+            self.put_off_deadline(),
             self.missing_tokens.next(),
             sweep,
             self.deferred.next(),
@@ -159,11 +163,6 @@ impl Daemon {
             self.counters.as_ref().and_then(CounterFiles::next),
         ];
         timers.into_iter().flatten().min()
-    }
-
-    /// Whether there is a queue pair with this number in the error state.
-    fn has_failed(&self, qpn: u32) -> bool {
-        self.fabric.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) == state::ERR)
     }
 
     /// A client has connected for which there is no descriptor.
@@ -267,6 +266,7 @@ impl Daemon {
 
     /// A file was closed, by the program or by its end.
     fn close(&mut self, token: u32) {
+        self.put_off.happened();
         if let Some(fd) = self.files.fd(token) {
             self.poller.remove(fd);
         }
@@ -320,14 +320,12 @@ impl Daemon {
 
     pub(crate) fn run_timers(&mut self) {
         let now = system::now_ns();
-        let mut host = files::CmHost { fabric: &mut self.fabric };
-        self.cm.run_timers(&mut host, now);
+        self.run_cm_timers(now);
         for qpn in self.rescheduled.due(now) {
-            self.fabric.actor().run_send_queue(qpn);
-            if self.has_failed(qpn) {
-                self.failed.insert(qpn);
-            }
+            self.run_queue(qpn);
         }
+        self.take_rescheduled(now);
+        self.run_put_off(now);
         self.run_changes(now);
         if let Some(counters) = &mut self.counters {
             counters.look_again(now, &self.fabric);
@@ -365,10 +363,7 @@ impl Daemon {
 
     /// Brings every event descriptor in line with what is queued behind it.
     pub(crate) fn send_queued(&mut self) {
-        let now = system::now_ns();
-        for (qpn, after_ns) in self.fabric.env.take_rescheduled() {
-            self.rescheduled.add(qpn, now.saturating_add(after_ns));
-        }
+        self.take_rescheduled(system::now_ns());
         for what in self.fabric.env.take_raised() {
             files::raise(&mut self.files, &self.fabric, what);
         }
@@ -377,5 +372,6 @@ impl Daemon {
         }
         self.cm.touched();
         self.files.sync_eventfds(&self.cm);
+        self.tell_what_happened();
     }
 }

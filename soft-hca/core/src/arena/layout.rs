@@ -23,7 +23,7 @@ use crate::arena::ring_location::RingLocation;
 use crate::arena::scope::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0e");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0f");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -119,6 +119,8 @@ entry! {
         pub doorbell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
         pub requested: AtomicU64,
+        /// 1: a thread of it is stopped, until the daemon writes 0. See `engine::moments`.
+        pub pause: AtomicU32,
     }
 }
 
@@ -370,6 +372,8 @@ pub struct Arena {
     pub ipv4: AtomicU32,
     /// Not 0: the link's thread sleeps, and wakes if somebody writes to its event descriptor.
     pub link_sleeps: AtomicU32,
+    /// A count of what is put off and of what of it has happened: see `engine::moments`.
+    pub moments: AtomicU32,
     /// Leases of the port to other hosts.
     pub leases: [PortLease; PORT_LEASES],
     /// Packets that the port to other hosts has sent, received and dropped.

@@ -161,8 +161,8 @@ entry! {
         pub strict_seed: AtomicU64,
         /// How many choices have been made.
         pub put_off_choices: AtomicU32,
-        /// `CLOCK_MONOTONIC` nanoseconds until which the request at the head is put off; 0 if it is not. The lowest bit
-        /// is no part of that: see `engine::delayed_writes`.
+        /// The time until which the request at the head is put off; 0 if it is not. That is `Env::put_off_now_ns` of a
+        /// strict program's, otherwise `CLOCK_MONOTONIC` without the lowest bit: see `engine::delayed_writes`.
         pub put_off_until_ns: AtomicU64,
 
         // Traced

@@ -12,7 +12,7 @@ use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::notification::notify;
-use crate::put_off;
+use crate::engine::strict_choice::{choose, is_strict};
 use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
@@ -57,16 +57,13 @@ fn failed(arena: &Arena, cqe: Cqe) -> Cqe {
         wc_opcode::RECV,
         wc_opcode::RECV_RDMA_WITH_IMM,
     ];
-    let seed = arena.qp(cqe.qp_num).map_or(0, |qp| qp.strict_seed.load(Acquire));
-    if seed == 0 {
-        return cqe;
-    }
-    let choose = |number, limit| put_off::choice(seed ^ cqe.wr_id, number, limit) as u32;
+    let Some(qp) = arena.qp(cqe.qp_num).filter(|qp| is_strict(qp)) else { return cqe };
+    let choose = |limit| choose(qp, limit) as u32;
     Cqe {
-        opcode: KINDS[choose(0, KINDS.len() as u64) as usize],
-        byte_len: choose(1, 1 << 16),
-        imm: choose(2, 1 << 32),
-        src_qp: choose(3, 1 << 24),
+        opcode: KINDS[choose(KINDS.len() as u64) as usize],
+        byte_len: choose(1 << 16),
+        imm: choose(1 << 32),
+        src_qp: choose(1 << 24),
         wc_flags: wc_flag::WITH_IMM,
         ..cqe
     }

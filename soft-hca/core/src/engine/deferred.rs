@@ -12,6 +12,9 @@ pub(super) struct Deferred {
     pub raised: Vec<Async>,
     /// Queue pairs to be run again: number and after how many nanoseconds.
     pub rescheduled: Vec<(u32, u64)>,
+    /// Strict programs' queue pairs to be run again: number and at which
+    /// [time](crate::engine::env::Env::put_off_now_ns).
+    pub put_off: Vec<(u32, u64)>,
     /// Peers that went to the error state; their send queues are to be flushed. Not done at once,
     /// for that takes a lock of a kind that is held already.
     pub failed_peers: Vec<u32>,

@@ -27,4 +27,7 @@ pub(super) fn carry_out(actor: &Actor<'_>, deferred: &mut Deferred) {
     for (qpn, after_ns) in deferred.rescheduled.drain(..) {
         actor.env.reschedule(qpn, after_ns);
     }
+    for (qpn, due_ns) in deferred.put_off.drain(..) {
+        actor.env.put_off(qpn, due_ns);
+    }
 }

@@ -7,17 +7,28 @@ use crate::trace::event::{SendPosted, TracedSge};
 
 /// The services that the data path needs of the process it runs in.
 ///
-/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::in_transit`], [`Env::trace`] and
-/// [`Env::is_there`] apart.
+/// No lock of the arena is held when these are called, [`Env::now_ns`], [`Env::put_off_now_ns`], [`Env::in_transit`],
+/// [`Env::trace`] and [`Env::is_there`] apart.
 pub trait Env {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
+
+    /// The time by which requests of strict programs are put off, in nanoseconds: the daemon's, who does that, need not
+    /// be the system's.
+    fn put_off_now_ns(&self) -> u64 {
+        self.now_ns()
+    }
 
     /// Adds one token to a completion channel's event descriptor.
     fn wake_channel(&self, channel: u32, generation: u32);
 
     /// Has the daemon run this queue pair's send queue later.
     fn reschedule(&self, qpn: u32, after_ns: u64);
+
+    /// Has the daemon run a strict program's send queue when that [time](Self::put_off_now_ns) has come.
+    fn put_off(&self, qpn: u32, due_ns: u64) {
+        self.reschedule(qpn, due_ns.saturating_sub(self.put_off_now_ns()));
+    }
 
     /// Has the daemon queue an asynchronous event.
     fn raise(&self, what: Async);

@@ -3,14 +3,14 @@
 //!
 //! Only the daemon has them. A queue pair's are taken out while they are used.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::segments::{Segment, SegmentList};
 
 /// All that is on its way in a fabric, by the number of the queue pair that sends it.
 #[derive(Debug, Default)]
-pub struct InTransit(Mutex<HashMap<u32, Transit>>);
+pub struct InTransit(Mutex<BTreeMap<u32, Transit>>);
 
 /// The part of one queue pair.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(super) struct Late {
     /// Its places there.
     pub to: SegmentList,
     pub bytes: Vec<u8>,
-    /// `CLOCK_MONOTONIC` nanoseconds at which it is there.
+    /// The [time](crate::engine::env::Env::put_off_now_ns) at which it is there.
     pub due_ns: u64,
 }
 
@@ -90,8 +90,13 @@ impl Late {
 }
 
 impl InTransit {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Transit>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Transit>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether some bytes of a queue pair's RDMA operations have come to their memory, and others have not.
+    pub fn has_any_of(&self, qpn: u32) -> bool {
+        self.lock().contains_key(&qpn)
     }
 
     /// Takes a queue pair's part out.

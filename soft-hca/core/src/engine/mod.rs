@@ -100,6 +100,7 @@
 //! | `check`, `wc_status`, `timing` | failed checks, statuses and timers, with our choices | `rxe_comp.c` |
 //! | `asynchronous` | asynchronous events | |
 //! | `strict_choice` | what a seed of `--strict` chooses | |
+//! | `moments` | what is put off happens, and threads that wait for that | |
 //! | `cursor`, `proc`, `futex`, `signals` | what all of them need | |
 //!
 //! # Locks
@@ -145,6 +146,7 @@ mod incoming;
 mod listed;
 mod locking;
 mod memory;
+mod moments;
 mod notification;
 mod own_memory;
 mod pids;
@@ -193,6 +195,7 @@ pub use env::{Env, RemoteDatagram};
 pub use helper::Helper;
 pub use in_transit::InTransit;
 pub use listed::CqSet;
+pub use moments::Moment;
 pub use notification::Reading;
 pub use own_memory::{guard, is_guarded_signal, set_action};
 pub use posted::ReceiveQueue;

@@ -91,23 +91,26 @@ fn turn_of(
 ) -> Option<Turn> {
     let qp = requester.qp;
     let wqe = requester.wqe(requester.head());
-    // Nothing passes a write of before.
-    strict_bytes::land(actor, transit.late.drain(..));
     // A request that waits for the peer waits for that alone.
     if qp.wait.load(Acquire) == 0 && !lacks_receive(actor.arena, requester) {
-        let now = actor.env.now_ns();
+        let now = actor.env.put_off_now_ns();
         let mut due = qp.put_off_until_ns.load(Acquire);
         if due == 0 {
             due = now + delay(qp, wqe.opcode);
-            begin(actor, requester, &wqe, transit, deferred);
+            // Nothing of it passes a write of before, which may stay on its way for as long.
+            if transit.late.is_empty() || choose(qp, 2) == 0 {
+                strict_bytes::land(actor, transit.late.drain(..));
+                begin(actor, requester, &wqe, transit, deferred);
+            }
         }
         if now < due {
             qp.put_off_until_ns.store(due, Release);
-            deferred.rescheduled.push((requester.qpn, due - now));
+            deferred.put_off.push((requester.qpn, due));
             return None;
         }
         qp.put_off_until_ns.store(0, Release);
     }
+    strict_bytes::land(actor, transit.late.drain(..));
     if requester.kind == qp_type::UD {
         let limit = limit.min(1 + choose(qp, TOGETHER) as u32);
         let is_lost = choose(qp, LOST_ONE_IN) == 0;
@@ -283,9 +286,10 @@ fn finish(
         let bytes = bytes.map_or_else(|| places.read(actor, &left), Ok);
         let Ok(bytes) = bytes else { return Bytes::Move };
         let delay = put_off::delay_ns(DELAYS_OF_LANDING, |limit| choose(qp, limit));
-        let late = places.late(bytes, &left, actor.env.now_ns() + delay);
+        let due = actor.env.put_off_now_ns() + delay;
+        let late = places.late(bytes, &left, due);
         if is_late {
-            deferred.rescheduled.push((requester.qpn, delay));
+            deferred.put_off.push((requester.qpn, due));
             transit.late.push(late);
         } else {
             strict_bytes::land(actor, [late]);
@@ -300,10 +304,9 @@ fn finish(
 /// Writes of a queue pair that are due come to their memory.
 pub(super) fn land_due(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
     let Some(in_transit) = actor.env.in_transit() else { return };
-    let now = actor.env.now_ns();
-    let (due, next) = in_transit.take_due(qpn, now);
+    let (due, next) = in_transit.take_due(qpn, actor.env.put_off_now_ns());
     strict_bytes::land(actor, due);
-    deferred.rescheduled.extend(next.map(|next| (qpn, next.saturating_sub(now))));
+    deferred.put_off.extend(next.map(|next| (qpn, next)));
 }
 
 /// All writes come to their memory, which somebody may be about to give up; a queue pair that is about to leave the

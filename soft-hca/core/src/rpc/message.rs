@@ -114,6 +114,14 @@ pub enum Request {
     /// It has a queue pair with a peer on another host in its lease. Answered with the GIDs of the port's
     /// addresses, and a socket for each; `ENOENT` if it has no lease.
     Sockets,
+    /// A thread of a strict program is stopped, and goes on after so many nanoseconds: see
+    /// [`begins_pause`](crate::arena::Arena::begins_pause). Not answered.
+    Pause {
+        /// Index of the process in the arena.
+        process: u32,
+        /// How long.
+        after_ns: u64,
+    },
 }
 
 /// A completion channel.
@@ -241,6 +249,7 @@ mod tests {
             Request::Sysfs,
             Request::PortLease,
             Request::Sockets,
+            Request::Pause { process: 3, after_ns: 1 << 40 },
             Request::List,
             Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
@@ -289,7 +298,7 @@ mod tests {
         pairs.into_iter().for_each(|(message, same)| assert_eq!(message, same));
         let wrong = [
             // A kind of request that there is not, and one of file.
-            vec![16],
+            vec![17],
             like(&hello, &(4u32, 0u64, 0u64)),
             // A seed is not 0, a queue pair's number has 24 bits, an event is of one of nine kinds.
             like(&hello, &(2u32, u32::MAX, Some(0u64), 0u64, 0u64)),

@@ -16,6 +16,8 @@ use crate::poller::{Poller, Ready};
 use crate::reserve::Reserve;
 use crate::ucma;
 
+use super::put_off::PutOff;
+
 /// Why a daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
@@ -46,6 +48,8 @@ pub(crate) struct Daemon {
     pub(crate) cm: ucma::Cm,
     /// Queue pairs whose send queues are to be run again.
     pub(super) rescheduled: Deadlines<u32>,
+    /// What is put off for strict programs.
+    pub(super) put_off: PutOff,
     /// Channels, index and generation, that somebody who has died may owe a token.
     pub(super) missing_tokens: Deadlines<(u32, u32)>,
     /// Commands that wait for a lock.
@@ -74,13 +78,15 @@ impl Daemon {
         devices: Vec<Arc<Device>>,
         random: fn() -> u64,
     ) -> std::result::Result<Self, Error> {
+        let fabric = Fabric::new(devices, random).map_err(because("cannot create the arena"))?;
         Ok(Self {
             poller: Poller::new().map_err(because("cannot wait for events"))?,
             dir: PathBuf::new(),
-            fabric: Fabric::new(devices, random).map_err(because("cannot create the arena"))?,
             files: Files::default(),
-            cm: ucma::Cm::new(),
+            cm: ucma::Cm::new(Arc::clone(&fabric.env.clock)),
+            fabric,
             rescheduled: Deadlines::default(),
+            put_off: PutOff::default(),
             missing_tokens: Deadlines::default(),
             deferred: DeferredCommands::default(),
             changes: Deadlines::default(),

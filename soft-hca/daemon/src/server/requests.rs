@@ -69,7 +69,7 @@ impl Daemon {
             }
             Request::Kick(qpn, after_ns) => {
                 let qpn = qpn.into();
-                if self.fabric.arena.qp(qpn).is_some() {
+                if self.fabric.arena.qp(qpn).is_some() && !self.is_for_later(qpn, after_ns) {
                     self.rescheduled.add(qpn, system::now_ns().saturating_add(after_ns));
                 }
                 Ok(Handled::Silently)
@@ -78,6 +78,10 @@ impl Daemon {
                 if let Some(File::Uverbs { file, .. }) = self.files.get_mut(token) {
                     file.close_channel(&mut self.fabric, index as usize, generation);
                 }
+                Ok(Handled::Silently)
+            }
+            Request::Pause { process, after_ns } => {
+                self.pause(process as usize, after_ns);
                 Ok(Handled::Silently)
             }
             Request::Raise(what) => {
@@ -243,6 +247,7 @@ impl Daemon {
         // MIGRATE_ID names another file by its token; the connection manager has numbers of its
         // own for them.
         let cm_files = self.files.cm_files();
+        self.put_off.happened();
         match self.files.get_mut(token).ok_or(Errno::EBADF.because(Refusal::FileClosed))? {
             File::Uverbs { file, .. } => {
                 let outcome = file.command(&mut self.fabric, bytes)?;

@@ -6,7 +6,6 @@ use soft_hca_core::uapi::ucma::{CmEvent, Ece, Event, Param, WriteEvent, event_ty
 use super::cm::Cm;
 use super::host::{Call, Cx, FileId, NOTHING};
 use super::id::Key;
-use super::timer::Due;
 use super::waiting::Waiting;
 
 impl Cm {
@@ -51,9 +50,7 @@ impl Cm {
         tracing::debug!(owner = file.owner, id = event.id, status = event.status, "{name}");
         let told = (event.event, event.id);
         let event = Waiting { id: key, request, membership, told, bytes: event.encode() };
-        if let Some(due_ns) = self.files.push(number, event, self.now_ns) {
-            self.timers.set(due_ns, Due::Event(number));
-        }
+        self.files.push(number, event, self.now_ns);
     }
 
     /// WRITE_CM_EVENT: the program wants to read this among its events.

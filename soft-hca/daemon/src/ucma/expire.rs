@@ -15,6 +15,11 @@ impl Cm {
         self.timers.first()
     }
 
+    /// When an event that is put off can be fetched, by the clock of what is.
+    pub(crate) fn next_late(&self) -> Option<u64> {
+        self.files.next_late()
+    }
+
     /// Does what is due.
     pub(crate) fn run_timers(&mut self, host: &mut dyn Host, now_ns: u64) {
         let cx = &mut self.at(host, now_ns);
@@ -22,6 +27,7 @@ impl Cm {
             self.expire(cx, due);
             self.deliver(cx);
         }
+        self.files.take_late(now_ns);
     }
 
     fn expire(&mut self, cx: &mut Cx<'_>, due: Due) {
@@ -33,7 +39,6 @@ impl Cm {
                 dreqs_sent.again(timers, messages, cx.now_ns, comm_id);
             }
             Due::TimeWait(remote) => self.connections.timewait_over(remote),
-            Due::Event(file) => self.files.events_have_come(file, cx.now_ns),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
@@ -11,6 +12,7 @@ use super::host::{FileId, Host};
 use super::id::Key;
 use super::late::Late;
 use super::waiting::Waiting;
+use crate::clock::Clock;
 use crate::device::{Device, Source};
 
 /// An opened file.
@@ -48,9 +50,15 @@ pub(super) struct Files {
     files: BTreeMap<FileId, File>,
     last: FileId,
     touched: BTreeSet<FileId>,
+    /// The time by which events are put off.
+    clock: Arc<Clock>,
 }
 
 impl Files {
+    pub(super) fn new(clock: Arc<Clock>) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// A file that a process has opened.
     pub(super) fn open(&mut self, owner: usize) -> FileId {
         self.last = self.last.wrapping_add(1).max(1);
@@ -86,15 +94,21 @@ impl Files {
         host.find_source(ip).filter(|source| self.finds(file, &source.device))
     }
 
-    /// Queues an event; gives the time from which on it can be fetched, if that is to come.
-    pub(super) fn push(&mut self, number: FileId, event: Waiting, now_ns: u64) -> Option<u64> {
-        let file = self.files.get_mut(&number)?;
-        if let Some(late) = &mut file.late {
-            return Some(late.push(event, now_ns));
+    /// Queues an event that is brought forth at a time.
+    pub(super) fn push(&mut self, number: FileId, event: Waiting, now_ns: u64) {
+        let Some(file) = self.files.get_mut(&number) else { return };
+        match &mut file.late {
+            Some(late) => late.push(event, self.clock.at(now_ns)),
+            None => {
+                file.events.push_back(event);
+                self.touched.insert(number);
+            }
         }
-        file.events.push_back(event);
-        self.touched.insert(number);
-        None
+    }
+
+    /// When the next event that is put off can be fetched, by the clock of what is.
+    pub(super) fn next_late(&self) -> Option<u64> {
+        self.files.values().filter_map(|file| file.late.as_ref()?.next()).min()
     }
 
     /// Takes the oldest event of a file.
@@ -111,11 +125,16 @@ impl Files {
         }
     }
 
-    /// Events of a file that were put off until now can be fetched.
-    pub(super) fn events_have_come(&mut self, file: FileId, now_ns: u64) {
-        let Some(File { events, late: Some(late), .. }) = self.files.get_mut(&file) else { return };
-        events.extend(late.take_due(now_ns));
-        self.touched.insert(file);
+    /// Events that were put off until now can be fetched.
+    pub(super) fn take_late(&mut self, now_ns: u64) {
+        let clock_ns = self.clock.at(now_ns);
+        for (number, File { events, late, .. }) in &mut self.files {
+            if let Some(late) = late {
+                let before = events.len();
+                events.extend(late.take_due(clock_ns));
+                self.touched.extend((events.len() > before).then_some(*number));
+            }
+        }
     }
 
     /// Takes the files whose number of waiting events may have changed.

@@ -27,8 +27,8 @@ impl Late {
         Self { seed, choices: 0, events: Vec::new() }
     }
 
-    /// Takes an event that is brought forth at a time; gives the time from which on it can be fetched.
-    pub(super) fn push(&mut self, event: Waiting, now_ns: u64) -> u64 {
+    /// Takes an event that is brought forth at a time.
+    pub(super) fn push(&mut self, event: Waiting, now_ns: u64) {
         let delay_ns = put_off::delay_ns(DELAYS, |limit| {
             self.choices += 1;
             put_off::choice(self.seed.get(), self.choices, limit)
@@ -38,7 +38,11 @@ impl Late {
         let due_ns = least_ns.max(now_ns + delay_ns);
         let at = self.events.partition_point(|(other, _)| *other <= due_ns);
         self.events.insert(at, (due_ns, event));
-        due_ns
+    }
+
+    /// The time from which on the next event can be fetched.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.events.first().map(|(due_ns, _)| *due_ns)
     }
 
     /// The events, the first to come first.

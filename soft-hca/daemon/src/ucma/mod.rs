@@ -83,6 +83,7 @@ mod wire;
 pub(crate) mod tests;
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
@@ -90,6 +91,8 @@ use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
 
+use crate::clock::Clock;
+use crate::ucma::files::Files;
 use crate::ucma::host::{Call, Cx, NO_ROOM};
 use crate::ucma::id::Key;
 
@@ -138,9 +141,9 @@ fn lookup(number: u32) -> Result<Command> {
 }
 
 impl Cm {
-    /// A connection manager without files.
-    pub(crate) fn new() -> Self {
-        Self::default()
+    /// A connection manager without files, with the clock by which events of strict programs are put off.
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self { files: Files::new(clock), ..Self::default() }
     }
 
     /// Opens the device for a process, whose index is only given back in listings.

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use soft_hca_roce::wire::cm::CommId;
 
-use super::host::FileId;
 use super::id::Key;
 use super::peer::RemoteId;
 
@@ -20,8 +19,6 @@ pub(super) enum Due {
     TimeWait(RemoteId),
     /// A DREQ's whose id has gone.
     DreqSent(CommId),
-    /// An event's that comes late.
-    Event(FileId),
 }
 
 /// An address whose neighbour is being asked for.

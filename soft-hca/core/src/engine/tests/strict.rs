@@ -166,7 +166,7 @@ fn reads_are_overtaken_unless_there_is_a_fence() {
 /// behind it, when it is due, and when somebody gives memory up.
 #[test]
 fn writes_may_be_late_until_something_comes_behind_them() {
-    let mut late = 0;
+    let (mut late, mut late_on) = (0, 0);
     for (seed, kind) in SEEDS.flat_map(|seed| [0, 1, 2].map(|kind| (seed, kind))) {
         let world = World::new();
         let (a, b) = world.rc();
@@ -188,11 +188,15 @@ fn writes_may_be_late_until_something_comes_behind_them() {
                 world.receive(b, 7, &[]);
                 world.put(a, &Wr::new(2, opcode::SEND));
                 run_later(&world, a, 0);
+                late_on += u32::from(theirs.bytes == [0; 8]);
+                // Longer than a send is put off, and not as long as a write may be on its way.
+                run_later(&world, a, 10_000_000);
+                assert_eq!(world.statuses(b), [(7, SUCCESS)]);
             }
         }
         assert_eq!(theirs.bytes, [1; 8], "seed {seed}");
     }
-    assert!(late > 0);
+    assert!(late > 0 && late_on > 0);
 }
 
 /// Of a queue pair that ends nothing is on its way any more.

@@ -325,7 +325,7 @@ fn a_host_that_has_forgotten_its_connection() {
     let mut hosts = Hosts::new();
     let (_, request) = hosts.connected();
     // The client's host begins anew, and gives the queue pair its old number.
-    hosts.worlds[CLIENT].cm = Cm::new();
+    hosts.worlds[CLIENT].cm = Cm::default();
     hosts.files[CLIENT] = hosts.worlds[CLIENT].cm.open(1);
     hosts.active(TCP);
     let req = one(&mut hosts, CLIENT);

@@ -177,7 +177,7 @@ impl World {
             random: 1,
             devices: vec![Arc::clone(&DEVICE)],
         };
-        Self { cm: Cm::new(), machine, now: 100 * S }
+        Self { cm: Cm::default(), machine, now: 100 * S }
     }
 
     /// The id with a number, if there is one.

@@ -11,7 +11,7 @@ use super::{post as posts, table};
 use crate::client::functions::{Functions, Post, Slot, StartPoll};
 use crate::client::layout::{Qp, RecvWr, SendWr, Wc};
 use crate::client::strict::depth::{Polled, Send, depths};
-use crate::client::strict::{self, late};
+use crate::client::strict::{self, late, wait};
 use crate::client::{memory, process};
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::uapi::verbs::{send_flag, state};
@@ -40,6 +40,14 @@ fn index_and_lateness(cq: *mut c_void) -> (Option<u32>, bool) {
     (index, is_late)
 }
 
+/// The program has looked for completions; whether it goes on with something.
+fn looked(has_found: bool) {
+    match process::current() {
+        Some(process) if !has_found => wait::nothing(&process.arena),
+        _ => wait::over(),
+    }
+}
+
 /// `poll_cq` of a context.
 unsafe extern "C-unwind" fn poll_cq(cq: *mut c_void, count: c_int, wc: *mut c_void) -> c_int {
     let (index, is_late) = index_and_lateness(cq);
@@ -49,6 +57,7 @@ unsafe extern "C-unwind" fn poll_cq(cq: *mut c_void, count: c_int, wc: *mut c_vo
     let Some(own) = BELOW.poll_cq.load(Acquire) else { return -1 };
     // SAFETY: the provider's function, which gets what the program has given to ours.
     let found = unsafe { own(cq, count, wc) };
+    looked(found > 0);
     let Some(index) = index.filter(|_| found > 0) else { return found };
     late::found(index, found as u32);
     let mut depths = depths();
@@ -74,6 +83,7 @@ unsafe extern "C-unwind" fn start_poll(cq: *mut c_void, attributes: *mut c_void)
     let Some(own) = BELOW.start_poll.load(Acquire) else { return libc::EINVAL };
     // SAFETY: the provider's function, which gets what the program has given to ours.
     let error = unsafe { own(cq, attributes) };
+    looked(error != libc::ENOENT);
     if let Some(index) = index.filter(|_| error == 0) {
         // All that is there is polled before the end, or not owed any more.
         late::found(index, u32::MAX);
@@ -187,11 +197,11 @@ unsafe extern "C-unwind" fn post_recv(
     let qpn = unsafe { (*qp.cast::<Qp>()).qp_num };
     let queue = ReceiveQueue::Own(qpn);
     // Before RTR no message comes.
-    let may_receive = |process: &process::Process| {
+    let may_receive = |process: &&process::Process| {
         process.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) >= state::RTR)
     };
-    if let Some(seed) = strict::seed().filter(|_| process::current().is_some_and(may_receive)) {
-        late::before_receive(seed);
+    if let Some((process, seed)) = process::current().filter(may_receive).zip(strict::seed()) {
+        late::before_receive(process, seed);
     }
     // SAFETY: the program's own call, of which nothing is changed.
     unsafe { post_receives(&BELOW.post_recv, [qp, first, bad], Some(queue)) }

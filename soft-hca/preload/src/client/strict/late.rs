@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Acquire;
-use std::thread;
 use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_fault::Random;
 
 use crate::client::of_process::OfProcess;
+use crate::client::process::Process;
+use crate::client::strict::wait;
 
 /// Polls in a row that find nothing, at most.
 const MOST: u64 = 3;
@@ -78,7 +79,7 @@ pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
 
 /// The calling thread stops for a while before it goes on, as the scheduler may have it at any point: of so
 /// many times once.
-fn pause(seed: u64, one_in: u64, most: Duration) {
+fn pause(process: &Process, seed: u64, one_in: u64, most: Duration) {
     static RANDOM: OfProcess<Option<Random>> = OfProcess::new();
     let pause = {
         let mut random = RANDOM.lock();
@@ -86,18 +87,18 @@ fn pause(seed: u64, one_in: u64, most: Duration) {
         (random.below(one_in) == 0).then(|| random.below(most.as_micros() as u64))
     };
     if let Some(microseconds) = pause {
-        thread::sleep(Duration::from_micros(microseconds));
+        wait::stop(process, Duration::from_micros(microseconds));
     }
 }
 
 /// A queue is about to be armed: completions may come before that.
-pub(crate) fn before_arming(seed: u64) {
-    pause(seed, 2, Duration::from_millis(10));
+pub(crate) fn before_arming(process: &Process, seed: u64) {
+    pause(process, seed, 2, Duration::from_millis(10));
 }
 
 /// A receive is about to be posted: a message may come before that.
-pub(crate) fn before_receive(seed: u64) {
-    pause(seed, 4, Duration::from_millis(2));
+pub(crate) fn before_receive(process: &Process, seed: u64) {
+    pause(process, seed, 4, Duration::from_millis(2));
 }
 
 /// A poll has found so many completions.

@@ -5,7 +5,8 @@
 //! | file | what |
 //! | --- | --- |
 //! | `depth` | how many requests are in a queue, going by what was posted and polled |
-//! | `late` | which polls find nothing yet |
+//! | `late` | which polls find nothing yet, and which threads are stopped |
+//! | `wait` | threads that wait |
 //!
 //! The functions between ours and the provider's that ask here are in `hook::layer`.
 //!
@@ -14,6 +15,7 @@
 
 pub(super) mod depth;
 pub(super) mod late;
+pub(super) mod wait;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -33,6 +35,7 @@ use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
 
 use zerocopy::FromBytes;
 
+use crate::client::process::Process;
 use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
@@ -85,9 +88,9 @@ pub(super) fn owe(arena: &Mapping, cq: u32) {
 }
 
 /// A queue is about to be armed.
-pub(super) fn before_arming() {
+pub(super) fn before_arming(process: &Process) {
     if let Some(seed) = seed() {
-        late::before_arming(seed);
+        late::before_arming(process, seed);
     }
 }
 

@@ -145,7 +145,7 @@ impl UverbsFile {
     }
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
-        strict::before_arming();
+        strict::before_arming(self.process);
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;

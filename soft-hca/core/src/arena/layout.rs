@@ -10,6 +10,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use crate::arena::clocks::{Clocked, Clocks};
 use crate::arena::doorbell;
 use crate::arena::entry::entry;
 use crate::arena::lock::{Lock, LockApart};
@@ -23,7 +24,7 @@ use crate::arena::scope::Scope;
 use crate::arena::share::{SHARES, Share};
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0e");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0f");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;
@@ -400,6 +401,10 @@ pub struct Arena {
     pub operations: [Operations; MAX_PROCS],
     /// Where each process posts such operations.
     pub places: [Places; MAX_PROCS],
+    /// What each process knew at its last moments.
+    pub clocks: [Clocks; MAX_PROCS],
+    /// The processes that have such clocks.
+    pub clocked: Clocked<{ MAX_PROCS / 64 }>,
 }
 
 /// Bytes from the arena's start to the bounce buffers.

@@ -56,8 +56,11 @@ static void post_receive(unsigned char *at, unsigned length)
 /* Stores to each byte of a message. Compilers make a short memset of their own, which gcc tells no sanitizer of. */
 static void fill(unsigned char *at)
 {
-    for (volatile unsigned char *byte = at; byte < at + MESSAGE; byte++)
-        *byte = 1;
+    for (volatile unsigned char *byte = at; byte < at + MESSAGE; byte++) {
+        *byte = STORED;
+        if (looks)
+            note((unsigned char *)byte, STORED);
+    }
 }
 
 /* Runs something before the poll if it is racy, behind it if it is right. */
@@ -366,8 +369,10 @@ static void filled_by_another_thread(int racy)
 {
     post_receive(theirs, MESSAGE);
     pthread_t thread = start(fill_in_thread, mine);
-    if (!racy)
+    if (!racy) {
         pthread_join(thread, NULL);
+        looks = 0;
+    }
     post_send(mine, SIGNALED);
     poll(&a, 1);
     if (racy)
@@ -535,10 +540,81 @@ static void registered_too_much(int racy)
     ibv_reg_mr(pd, small, racy ? 200 : 100, IBV_ACCESS_LOCAL_WRITE);
 }
 
+/* Bytes that were never written, in memory of the heap that had no use before. */
+
+static struct ibv_sge unwritten(unsigned filled)
+{
+    unsigned char *at = malloc(BYTES);
+    struct ibv_mr *region = ibv_reg_mr(pd, at, BYTES, IBV_ACCESS_LOCAL_WRITE);
+    must(region != NULL, "ibv_reg_mr");
+    for (volatile unsigned char *byte = at; byte < at + filled; byte++)
+        *byte = 1;
+    return (struct ibv_sge){(uintptr_t)at, MESSAGE, region->lkey};
+}
+
+static void send_list(struct ibv_sge *list, int count, enum ibv_wr_opcode opcode)
+{
+    struct ibv_send_wr wr = {.sg_list = list, .num_sge = count, .opcode = opcode, .send_flags = SIGNALED}, *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)theirs;
+    wr.wr.rdma.rkey = their_region->rkey;
+    must(!ibv_post_send(a.qp, &wr, &bad), "ibv_post_send");
+    poll(&a, 1);
+}
+
+static void never_written_send(int racy)
+{
+    struct ibv_sge sge = unwritten(racy ? 0 : MESSAGE);
+    post_receive(theirs, MESSAGE);
+    send_list(&sge, 1, IBV_WR_SEND);
+}
+
+static void never_written_end(int racy)
+{
+    struct ibv_sge sge = unwritten(MESSAGE - (racy ? 1 : 0));
+    post_receive(theirs, MESSAGE);
+    send_list(&sge, 1, IBV_WR_SEND);
+}
+
+static void never_written_write(int racy)
+{
+    struct ibv_sge sge = unwritten(racy ? 0 : MESSAGE);
+    send_list(&sge, 1, IBV_WR_RDMA_WRITE);
+}
+
+static void never_written_element(int racy)
+{
+    struct ibv_sge list[2] = {element(mine, 32), unwritten(racy ? 0 : 32)};
+    list[1].length = 32;
+    post_receive(theirs, MESSAGE);
+    send_list(list, 2, IBV_WR_SEND);
+}
+
+/* What has come is written, and no more than that. */
+static void received_and_sent(int racy)
+{
+    struct ibv_sge sge = unwritten(0);
+    struct ibv_recv_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1}, *bad;
+    must(!ibv_post_recv(b.qp, &wr, &bad), "ibv_post_recv");
+    struct ibv_sge half = element(mine, 32);
+    send_list(&half, 1, IBV_WR_SEND);
+    poll(&b, 1);
+    post_receive(theirs, MESSAGE);
+    sge.length = racy ? MESSAGE : 32;
+    send_list(&sge, 1, IBV_WR_SEND);
+}
+
+static void read_and_sent(int racy)
+{
+    struct ibv_sge sge = unwritten(0), part = {sge.addr, 32, sge.lkey};
+    send_list(&part, 1, IBV_WR_RDMA_READ);
+    post_receive(theirs, MESSAGE);
+    send_list(racy ? &sge : &part, 1, IBV_WR_SEND);
+}
+
 static const struct {
     const char *class, *name;
     void (*run)(int racy);
-    /* Whether ThreadSanitizer finds it, or AddressSanitizer. */
+    /* Whether ThreadSanitizer finds it, AddressSanitizer or MemorySanitizer. */
     char by;
     int is_shared;
 } cases[] = {
@@ -584,6 +660,12 @@ static const struct {
     {"memory that is gone", "freed-region", freed_region, 'A', 0},
     {"memory that is gone", "freed-before-poll", freed_before_poll, 'A', 0},
     {"memory that is gone", "registered-too-much", registered_too_much, 'A', 0},
+    {"bytes never written", "never-written-send", never_written_send, 'M', 0},
+    {"bytes never written", "never-written-end", never_written_end, 'M', 0},
+    {"bytes never written", "never-written-write", never_written_write, 'M', 0},
+    {"bytes never written", "never-written-element", never_written_element, 'M', 0},
+    {"bytes never written", "received-and-sent", received_and_sent, 'M', 0},
+    {"bytes never written", "read-and-sent", read_and_sent, 'M', 0},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -601,7 +683,13 @@ static int run(int number, int racy)
     create(&b, srq);
     connect_to(&a, b.qp->qp_num);
     connect_to(&b, a.qp->qp_num);
+    if (looks)
+        memset(mine, STORED + 1, BYTES);
     cases[number].run(racy);
+    if (looks) {
+        struct side sides[] = {a, b};
+        look(sides, cases[number].run == destroyed || cases[number].run == freed_while_posted ? 1 : 2, theirs, BYTES);
+    }
     return 0;
 }
 

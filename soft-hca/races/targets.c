@@ -13,12 +13,13 @@
 
 /* What the sides tell each other. */
 struct name {
-    uint32_t qpn, rkey;
+    uint32_t qpn, other_qpn, rkey;
     uint64_t address;
 };
 
 static int to_peer;
-static struct side side;
+/* Two queue pairs, each connected to one of the peer's. */
+static struct side side, other;
 static struct name peer;
 
 static void say(const void *bytes, size_t length)
@@ -48,19 +49,21 @@ static void set_up(void)
     open_device();
     add_memory();
     create(&side, NULL);
-    struct name own = {side.qp->qp_num, my_region->rkey, (uintptr_t)mine};
+    create(&other, NULL);
+    struct name own = {side.qp->qp_num, other.qp->qp_num, my_region->rkey, (uintptr_t)mine};
     say(&own, sizeof own);
     hear(&peer, sizeof peer);
     connect_to(&side, peer.qpn);
+    connect_to(&other, peer.other_qpn);
     step();
     await();
 }
 
 /* The peer's requests: of bytes from an offset on of the target's memory. */
 
-static void operate(enum ibv_wr_opcode opcode, unsigned offset, unsigned length)
+static void post_by(struct side *by, enum ibv_wr_opcode opcode, unsigned offset, unsigned length)
 {
-    struct ibv_sge sge = {(uintptr_t)mine + 1024, length, my_region->lkey};
+    struct ibv_sge sge = {(uintptr_t)mine + (by == &side ? 1024 : 1536), length, my_region->lkey};
     struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = SIGNALED}, *bad;
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr.wr.atomic.remote_addr = peer.address + offset;
@@ -70,15 +73,25 @@ static void operate(enum ibv_wr_opcode opcode, unsigned offset, unsigned length)
         wr.wr.rdma.remote_addr = peer.address + offset;
         wr.wr.rdma.rkey = peer.rkey;
     }
-    must(!ibv_post_send(side.qp, &wr, &bad), "ibv_post_send");
+    must(!ibv_post_send(by->qp, &wr, &bad), "ibv_post_send");
+}
+
+static void operate(enum ibv_wr_opcode opcode, unsigned offset, unsigned length)
+{
+    post_by(&side, opcode, offset, length);
     poll(&side, 1);
+}
+
+static void post_receive_to(struct side *to, unsigned offset)
+{
+    struct ibv_sge sge = {(uintptr_t)mine + offset, MESSAGE, my_region->lkey};
+    struct ibv_recv_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1}, *bad;
+    must(!ibv_post_recv(to->qp, &wr, &bad), "ibv_post_recv");
 }
 
 static void post_receive(unsigned offset)
 {
-    struct ibv_sge sge = {(uintptr_t)mine + offset, MESSAGE, my_region->lkey};
-    struct ibv_recv_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1}, *bad;
-    must(!ibv_post_recv(side.qp, &wr, &bad), "ibv_post_recv");
+    post_receive_to(&side, offset);
 }
 
 /* Peers. Each waits until the target is ready, and says when it is done. */
@@ -121,6 +134,98 @@ static void peer_writes_with_immediate(int racy)
     (void)racy;
     await();
     operate(IBV_WR_RDMA_WRITE_WITH_IMM, 0, MESSAGE);
+    step();
+}
+
+/* What it sends by one queue pair tells nothing of what it writes by the other, unless it has polled that. */
+static void peer_writes_and_tells_by_another(int racy)
+{
+    await();
+    post_by(&side, IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    if (!racy)
+        poll(&side, 1);
+    post_by(&other, IBV_WR_SEND, 0, 8);
+    poll(&other, 1);
+    if (racy)
+        poll(&side, 1);
+    step();
+}
+
+static void peer_tells_writes_and_tells(int racy)
+{
+    (void)racy;
+    await();
+    operate(IBV_WR_SEND, 0, 8);
+    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    operate(IBV_WR_SEND, 0, 8);
+    step();
+}
+
+/* It waits for a message before it writes. */
+static void peer_is_told_and_writes(int racy)
+{
+    (void)racy;
+    post_receive(2048);
+    step();
+    poll(&side, 1);
+    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    step();
+}
+
+/* Not at the beginning, where the heap has what it needs in memory that is free. */
+
+static void peer_writes_inside(int racy)
+{
+    (void)racy;
+    await();
+    operate(IBV_WR_RDMA_WRITE, BYTES / 2, MESSAGE);
+    step();
+}
+
+static void peer_reads_inside(int racy)
+{
+    (void)racy;
+    await();
+    operate(IBV_WR_RDMA_READ, BYTES / 2, MESSAGE);
+    step();
+}
+
+static void peer_adds_inside(int racy)
+{
+    (void)racy;
+    await();
+    operate(IBV_WR_ATOMIC_FETCH_AND_ADD, BYTES / 2, 8);
+    step();
+}
+
+static void peer_writes_where_it_is_told(int racy)
+{
+    (void)racy;
+    hear(&peer, sizeof peer);
+    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    step();
+}
+
+static void peer_writes_by_both(int racy)
+{
+    await();
+    post_by(&side, IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    if (!racy)
+        poll(&side, 1);
+    post_by(&other, IBV_WR_RDMA_WRITE, 32, MESSAGE);
+    poll(&other, 1);
+    if (racy)
+        poll(&side, 1);
+    step();
+}
+
+static void peer_adds_by_both_or_writes(int racy)
+{
+    await();
+    post_by(&side, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+    post_by(&other, racy ? IBV_WR_RDMA_WRITE : IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+    poll(&other, 1);
+    poll(&side, 1);
     step();
 }
 
@@ -209,6 +314,8 @@ static void watched(int racy)
 
 static void filled(int racy)
 {
+    /* What it stores before is overwritten. */
+    looks = looks && racy;
     if (!racy)
         for (int i = 0; i < MESSAGE; i++)
             store(mine + i);
@@ -248,23 +355,120 @@ static void in_another_thread(int racy)
         await();
 }
 
+/* The message is of the other queue pair. */
+static void told_by_another_queue(int racy)
+{
+    (void)racy;
+    post_receive_to(&other, 2048);
+    step();
+    poll(&other, 1);
+    load(mine);
+    await();
+}
+
+/* The first of two messages was posted before the write. */
+static void told_by_first_message(int racy)
+{
+    post_receive(2048);
+    post_receive(3072);
+    step();
+    poll(&side, racy ? 1 : 2);
+    load(mine);
+    if (racy)
+        poll(&side, 1);
+    await();
+}
+
+/* The peer writes when it has a message. */
+static void tells_by_message(int racy)
+{
+    looks = looks && racy;
+    await();
+    AROUND(!racy, post_by(&side, IBV_WR_SEND, 0, 8), store(mine));
+    poll(&side, 1);
+    await();
+}
+
+static void lets_operate(int racy)
+{
+    (void)racy;
+    step();
+    await();
+}
+
+/* Memory that is gone when the peer accesses it. */
+
+static void freed_before(int racy)
+{
+    if (racy)
+        free(mine);
+    step();
+    await();
+    if (!racy)
+        free(mine);
+}
+
+static void reallocated(int racy)
+{
+    if (racy)
+        must(realloc(mine, 2 * BYTES) != NULL, "realloc");
+    step();
+    await();
+}
+
+/* Memory of a function, whose name the peer gets. The calls that follow its return use no more than the end of it. */
+static __attribute__((noinline)) struct name on_stack(int racy)
+{
+    unsigned char local[8 * BYTES];
+    struct ibv_mr *region = ibv_reg_mr(pd, local, MESSAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    must(region != NULL, "ibv_reg_mr");
+    struct name name = {side.qp->qp_num, 0, region->rkey, (uintptr_t)local};
+    if (!racy) {
+        say(&name, sizeof name);
+        await();
+        must(!ibv_dereg_mr(region), "ibv_dereg_mr");
+    }
+    return name;
+}
+
+static void returned(int racy)
+{
+    struct name name = on_stack(racy);
+    if (racy) {
+        say(&name, sizeof name);
+        await();
+    }
+}
+
 static const struct {
     const char *class, *name;
     void (*target)(int racy);
     void (*peer)(int racy);
+    /* Whether ThreadSanitizer finds it, or AddressSanitizer. */
+    char by;
 } cases[] = {
-    {"target of a write", "write-load", write_load, peer_writes},
-    {"target of a write", "target-store", write_store, peer_writes},
-    {"target of a write", "write-neighbour", write_neighbour, peer_writes},
-    {"target of a write", "write-watched", watched, peer_writes},
-    {"target of a write", "write-filled", filled, peer_writes},
-    {"target of a write", "write-in-thread", in_another_thread, peer_writes},
-    {"target of a write", "write-deregistered", freed, peer_writes},
-    {"target of a write", "told-by-message", told_by_message, peer_writes_and_sends},
-    {"target of a write", "told-by-immediate", told_by_immediate, peer_writes_with_immediate},
-    {"target of a read", "target-read-store", read_store, peer_reads},
-    {"target of a read", "read-load-or-store", read_load_or_store, peer_reads},
-    {"target of an atomic", "atomic-load", atomic_load, peer_adds},
+    {"target of a write", "write-load", write_load, peer_writes, 'T'},
+    {"target of a write", "target-store", write_store, peer_writes, 'T'},
+    {"target of a write", "write-neighbour", write_neighbour, peer_writes, 'T'},
+    {"target of a write", "write-watched", watched, peer_writes, 'T'},
+    {"target of a write", "write-filled", filled, peer_writes, 'T'},
+    {"target of a write", "write-in-thread", in_another_thread, peer_writes, 'T'},
+    {"target of a write", "write-deregistered", freed, peer_writes, 'T'},
+    {"target of a write", "told-by-message", told_by_message, peer_writes_and_sends, 'T'},
+    {"target of a write", "told-by-immediate", told_by_immediate, peer_writes_with_immediate, 'T'},
+    {"another message", "told-by-another-queue", told_by_another_queue, peer_writes_and_tells_by_another, 'T'},
+    {"another message", "told-by-first-message", told_by_first_message, peer_tells_writes_and_tells, 'T'},
+    {"another message", "tells-by-message", tells_by_message, peer_is_told_and_writes, 'T'},
+    {"target of a read", "target-read-store", read_store, peer_reads, 'T'},
+    {"target of a read", "read-load-or-store", read_load_or_store, peer_reads, 'T'},
+    {"target of an atomic", "atomic-load", atomic_load, peer_adds, 'T'},
+    {"two queue pairs at a target", "two-writes", lets_operate, peer_writes_by_both, 'T'},
+    {"two queue pairs at a target", "atomic-and-write", lets_operate, peer_adds_by_both_or_writes, 'T'},
+    {"target that is gone", "freed-before-write", freed_before, peer_writes_inside, 'A'},
+    {"target that is gone", "freed-before-read", freed_before, peer_reads_inside, 'A'},
+    {"target that is gone", "freed-before-atomic", freed_before, peer_adds_inside, 'A'},
+    {"target that is gone", "reallocated", reallocated, peer_writes_inside, 'A'},
+    {"target that is gone", "returned", returned, peer_writes_where_it_is_told, 'A'},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -282,10 +486,14 @@ static int run(int number, int racy)
         for (int i = 0; i < BYTES; i++)
             mine[i] = 5;
         cases[number].peer(racy);
+        if (looks)
+            look(&side, 1, mine + 1024, MESSAGE);
         await();
         _exit(0);
     }
     cases[number].target(racy);
+    if (looks)
+        look(&side, 1, mine, 0);
     step();
     must(waitpid(child, &status, 0) == child && status == 0, "the peer");
     /* What has happened meanwhile is told by a call. */
@@ -296,8 +504,7 @@ static int run(int number, int racy)
 /* The sanitizer that finds it. */
 static char by(int number)
 {
-    (void)number;
-    return 'T';
+    return cases[number].by;
 }
 
 #include "main.h"

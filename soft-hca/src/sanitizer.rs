@@ -62,7 +62,7 @@ const SANITIZERS: [Sanitizer; 5] = [
         name: "MemorySanitizer",
         library: "libmsan.so",
         begins: "__msan_init",
-        is_told_by: None,
+        is_told_by: Some("__msan_unpoison"),
     },
     Sanitizer {
         name: "LeakSanitizer",

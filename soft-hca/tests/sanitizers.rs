@@ -97,8 +97,8 @@ const TARGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/races/targets.c");
 /// The exit status of a program with a report of ThreadSanitizer's.
 const RACE: i32 = 66;
 
-/// A case that was run: whether ThreadSanitizer or AddressSanitizer is to find it, its name, whether it was the racy one,
-/// and its exit status.
+/// A case that was run: whether ThreadSanitizer, AddressSanitizer or MemorySanitizer is to find it, its name, whether it was
+/// the racy one, and its exit status.
 #[derive(Debug)]
 struct Run {
     by: char,
@@ -132,6 +132,9 @@ fn races(
     let program = compile_by(compiler, &place, source, &["ibverbs", "pthread"], &["-g", option])?;
     Some(run_all(&place, &program, environment))
 }
+
+/// Options of AddressSanitizer's runtime: variables of functions that have returned are looked at.
+const ADDRESS: &str = "detect_leaks=0:detect_stack_use_after_return=1";
 
 /// Options of rustc for ThreadSanitizer: its standard library is not built with it.
 const RUST_THREAD: [&str; 3] = [
@@ -173,14 +176,14 @@ fn races_in_rust(options: &[&str], environment: [&str; 2]) -> Option<(String, Ve
 fn run_all(place: &Place, program: &str, [name, value]: [&str; 2]) -> (String, Vec<Run>) {
     let mut all = place.start_in(&format!("{program} all"), |command| {
         // ThreadSanitizer's runtime waits for a second at each end.
-        command.env("TSAN_OPTIONS", "atexit_sleep_ms=0").env("ASAN_OPTIONS", "detect_leaks=0");
+        command.env("TSAN_OPTIONS", "atexit_sleep_ms=0").env("ASAN_OPTIONS", ADDRESS);
         command.env(name, value)
     });
     let text = all.succeed();
     place.assert_gone();
     let runs = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [by @ ("T" | "A"), name, kind @ ("racy" | "right"), status] = words[..] else {
+        let [by @ ("T" | "A" | "M"), name, kind @ ("racy" | "right"), status] = words[..] else {
             return None;
         };
         let (by, name) = (by.chars().next()?, name.to_string());
@@ -203,16 +206,21 @@ fn races_with_the_device_are_found() {
             [(runs.len() / 2).to_string(), cell(&runs)],
             "{compiler}\n{text}"
         );
-        for Run { by, name, is_racy, status } in runs {
-            let is_found = status == RACE;
-            assert!(is_found || status == 0, "{compiler}: {name} ends with {status}");
-            // ThreadSanitizer may find a case of AddressSanitizer's, too.
-            let expected = is_racy && (by == 'T' || is_found);
-            assert_eq!(is_found, expected, "{compiler}: {name}, racy: {is_racy}\n{text}");
-        }
+        assert_found_by('T', RACE, &text, &runs);
         assert_has(&text, &["'device: send queue of qp ", "'device: receive queue of qp "]);
         let reported = text.split("WARNING: ThreadSanitizer").nth(1).unwrap();
         assert_has(reported, &[" store ", " post_send ", " send_store ", "/races.c:"]);
+    }
+}
+
+/// What a sanitizer is for is found, with the status that its reports have, and nothing in the programs without a mistake. It
+/// may find what another one is for.
+fn assert_found_by(own: char, found: i32, text: &str, runs: &[Run]) {
+    for Run { by, name, is_racy, status } in runs {
+        let is_found = *status == found;
+        assert!(is_found || *status == 0, "{name} ends with {status}\n{text}");
+        let expected = *is_racy && (*by == own || is_found);
+        assert_eq!(is_found, expected, "{name}, racy: {is_racy}\n{text}");
     }
 }
 
@@ -242,7 +250,12 @@ fn races_with_peers_are_found() {
         else {
             continue;
         };
-        assert_all_found("all of targets.c", &text, &runs);
+        assert_eq!(
+            page("all of targets.c")[..2],
+            [(runs.len() / 2).to_string(), cell(&runs)],
+            "{compiler}\n{text}"
+        );
+        assert_found_by('T', RACE, &text, &runs);
         for (words, place) in [
             ("RDMA write", "#0 rdma_write_of_a_peer"),
             ("RDMA read", "#0 rdma_read_of_a_peer"),
@@ -283,6 +296,48 @@ fn memory_that_is_gone_is_found() {
     }
 }
 
+/// So is memory that is gone when a peer accesses it: the line before the report names the peer, its request and its place.
+#[test]
+fn targets_that_are_gone_are_found() {
+    for compiler in ["gcc", "clang"] {
+        let Some((text, runs)) = races(TARGETS, compiler, "-fsanitize=address", ["LANG", "C"])
+        else {
+            continue;
+        };
+        assert_eq!(page("all of targets.c")[2], cell(&runs), "{compiler}\n{text}");
+        assert_found_by('A', 1, &text, &runs);
+        for (words, place) in [
+            ("writes 64 bytes", "RDMA write wr_id 0x7 of qp "),
+            ("reads 64 bytes", "RDMA read wr_id 0x7 of qp "),
+            ("writes 8 bytes", "atomic wr_id 0x7 of qp "),
+        ] {
+            assert_has(&text, &[&format!("soft-hca: the device {words} at 0x"), place]);
+        }
+        assert_has(&text, &["] at targets.c:", "heap-use-after-free", "stack-use-after-return"]);
+    }
+}
+
+/// MemorySanitizer reports what is sent and was never written; what has come is written. gcc has none.
+#[test]
+fn bytes_never_written_are_found() {
+    const STATUS: i32 = 1;
+    for (source, row) in [(RACES, "all of races.c"), (TARGETS, "all of targets.c")] {
+        let Some((text, runs)) = races(source, "clang", "-fsanitize=memory", ["LANG", "C"]) else {
+            return;
+        };
+        assert_eq!(page(row)[3], cell(&runs), "{text}");
+        assert_found_by('M', STATUS, &text, &runs);
+        if source == RACES {
+            let line = "bytes at 0x";
+            assert_has(&text, &["soft-hca: the device reads 64 ", line, "was never written"]);
+            assert_has(
+                &text,
+                &["WARNING: MemorySanitizer: use-of-uninitialized-value", "/races.c:"],
+            );
+        }
+    }
+}
+
 /// Without soft-hca's help none is: no access of the device's is the program's own.
 #[test]
 fn no_races_are_found_without_help() {
@@ -290,7 +345,7 @@ fn no_races_are_found_without_help() {
     else {
         return;
     };
-    assert_eq!(page("all of races.c")[4], cell(&runs), "{text}");
+    assert_eq!(page("all of races.c")[6], cell(&runs), "{text}");
     assert_eq!(cell(&runs), "0 / 0", "{text}");
 }
 
@@ -342,6 +397,7 @@ fn doctor_names_it() {
     for (compiler, option, expected) in [
         ("gcc", "thread", "ThreadSanitizer, which is told what the device does"),
         ("clang", "address", "AddressSanitizer, which is told what the device does"),
+        ("clang", "memory", "MemorySanitizer, which is told what the device does"),
         ("gcc", "undefined", "UndefinedBehaviorSanitizer"),
     ] {
         let options = ["-g".to_string(), format!("-fsanitize={option}")];

@@ -17,6 +17,7 @@
 //! | `folders`, `links` | folders and links of the tree that stands for `/sys` |
 //! | `sysfs` | paths of that tree |
 //! | `acknowledge`, `address_handle` | functions of librdmacm and libibverbs |
+//! | `libnl` | the beginning of a library, for MemorySanitizer |
 //! | `signals` | a program's handlers for faults |
 //! | `faults` | what the library that has calls fail tells |
 //! | `client` | what stands behind the descriptors |
@@ -38,6 +39,7 @@ mod exit;
 mod faults;
 mod files;
 mod folders;
+mod libnl;
 mod links;
 mod netlink;
 mod real;

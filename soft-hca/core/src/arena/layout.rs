@@ -10,6 +10,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use crate::arena::clocks::{Clocked, Clocks};
 use crate::arena::doorbell;
 use crate::arena::entry::entry;
 use crate::arena::lock::{Lock, LockApart};
@@ -404,6 +405,10 @@ pub struct Arena {
     pub operations: [Operations; MAX_PROCS],
     /// Where each process posts such operations.
     pub places: [Places; MAX_PROCS],
+    /// What each process knew at its last moments.
+    pub clocks: [Clocks; MAX_PROCS],
+    /// The processes that have such clocks.
+    pub clocked: Clocked<{ MAX_PROCS / 64 }>,
 }
 
 /// Bytes from the arena's start to the bounce buffers.

@@ -25,6 +25,7 @@
 //! Types that turn addresses into references, or copy by themselves, say how they keep to this: [`Mapping`],
 //! [`Ring`](crate::ring::Ring), `trace::TraceRing`.
 
+mod clocks;
 mod doorbell;
 mod entry;
 mod heap;
@@ -39,8 +40,10 @@ mod qp;
 mod recording;
 mod ring_location;
 mod scope;
+mod summed;
 mod traffic;
 
+pub use clocks::{Clock, Clocked, Clocks, Subject};
 pub use entry::{Entry, Word};
 pub use heap::Heap;
 pub use layout::*;

@@ -1,14 +1,15 @@
-//! Operations of peers at a process's memory, for a sanitizer of that process: whoever executes one leaves it here, and
-//! the process takes it at its next call.
+//! Operations of peers at a process's memory and their messages to it, for a sanitizer of that process: whoever executes
+//! one leaves it here, and the process takes it at its next call.
 //!
 //! As many are kept as [`OPERATIONS`] says. A process that makes no call misses older ones.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use zerocopy::{TryFromBytes, try_transmute};
 
 use crate::arena::places::{PLACE_WORDS, Place};
+use crate::arena::summed::Summed;
 
 /// Operations of a process that are kept.
 pub const OPERATIONS: usize = 256;
@@ -23,6 +24,8 @@ pub enum OperationKind {
     Write = 2,
     /// An atomic operation reads and writes it.
     Atomic = 3,
+    /// A message goes into a receive, and names no memory.
+    Message = 4,
 }
 
 /// An operation that was executed.
@@ -36,64 +39,56 @@ pub struct Operation {
     pub length: u32,
     /// The peer's queue pair.
     pub qpn: u32,
+    /// The process's own, to which the peer's is connected.
+    pub to: u32,
     /// The peer's name for the work request.
     pub wr_id: u64,
+    /// The peer's index in the table of processes.
+    pub peer: u32,
     /// The peer's process id.
     pub pid: u32,
+    /// The peer's [moment](crate::arena::Clocks) at which it has posted it; 0 of a peer that counts none.
+    pub moment: u64,
     /// Where the peer has posted it.
     pub place: Place,
 }
 
 /// Words of an operation in the arena, besides its number and their sum.
-const WORDS: usize = 4 + PLACE_WORDS;
+const WORDS: usize = 6 + PLACE_WORDS;
 
 impl Operation {
     fn to_words(self) -> [u64; WORDS] {
         let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let place = self.place.to_words();
         let mut words = [0; WORDS];
-        words[..4].copy_from_slice(&[
+        words[..6].copy_from_slice(&[
             self.address,
             self.wr_id,
             both(self.kind as u32, self.length),
-            both(self.qpn, self.pid),
+            both(self.qpn, self.to),
+            both(self.peer, self.pid),
+            self.moment,
         ]);
-        words[4..].copy_from_slice(&place);
+        words[6..].copy_from_slice(&place);
         words
     }
 
     fn of_words(words: [u64; WORDS]) -> Option<Self> {
-        let [address, wr_id, what, whose, place @ ..] = words;
+        let [address, wr_id, what, queue_pairs, whose, moment, place @ ..] = words;
         let kind = (what >> 32) as u32;
         Some(Self {
             kind: try_transmute!(kind).ok()?,
             address,
             length: what as u32,
-            qpn: (whose >> 32) as u32,
+            qpn: (queue_pairs >> 32) as u32,
+            to: queue_pairs as u32,
             wr_id,
+            peer: (whose >> 32) as u32,
             pid: whose as u32,
+            moment,
             place: Place::of_words(place),
         })
     }
-}
-
-/// An operation in the arena. Two may be written to one slot at once, if others have gone round between them: then the
-/// sum is wrong, and both are missed.
-#[repr(C)]
-#[derive(Debug, Default)]
-struct Slot {
-    /// Its number, from 1 on, once all else is written.
-    number: AtomicU64,
-    /// Of the number and the words.
-    sum: AtomicU64,
-    words: [AtomicU64; WORDS],
-}
-
-/// A sum in which each word and its place count.
-fn sum(number: u64, words: &[u64; WORDS]) -> u64 {
-    let add =
-        |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    words.iter().fold(number, add)
 }
 
 /// The operations at a process's memory.
@@ -101,7 +96,7 @@ fn sum(number: u64, words: &[u64; WORDS]) -> u64 {
 #[derive(Debug)]
 pub struct Operations {
     count: AtomicU64,
-    slots: [Slot; OPERATIONS],
+    slots: [Summed<WORDS>; OPERATIONS],
 }
 
 impl Operations {
@@ -113,13 +108,7 @@ impl Operations {
     /// An operation was executed.
     pub fn add(&self, done: &Operation) {
         let before = self.count.fetch_add(1, AcqRel);
-        let slot = &self.slots[before as usize % OPERATIONS];
-        let words = done.to_words();
-        slot.sum.store(sum(before + 1, &words), Relaxed);
-        for (place, word) in slot.words.iter().zip(words) {
-            place.store(word, Relaxed);
-        }
-        slot.number.fetch_max(before + 1, Release);
+        self.slots[before as usize % OPERATIONS].write(before + 1, &done.to_words());
     }
 
     /// The next one behind as many as were taken, which is counted. None if there is none yet.
@@ -131,14 +120,12 @@ impl Operations {
             }
             *taken = (*taken).max(count.saturating_sub(OPERATIONS as u64));
             let slot = &self.slots[*taken as usize % OPERATIONS];
-            let number = slot.number.load(Acquire);
-            if number <= *taken {
+            if slot.number() <= *taken {
                 // It is being written.
                 return None;
             }
             *taken += 1;
-            let words = slot.words.each_ref().map(|word| word.load(Relaxed));
-            if number == *taken && slot.sum.load(Relaxed) == sum(number, &words) {
+            if let Some(words) = slot.read(*taken) {
                 return Operation::of_words(words);
             }
         }
@@ -148,18 +135,20 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::{Relaxed, Release};
     use std::thread;
 
     use super::*;
 
     fn none() -> Operations {
-        Operations { count: AtomicU64::new(0), slots: std::array::from_fn(|_| Slot::default()) }
+        Operations { count: AtomicU64::new(0), slots: std::array::from_fn(|_| Summed::new()) }
     }
 
     fn operation(number: u64) -> Operation {
-        let (length, qpn, pid) = (number as u32, number as u32, number as u32);
+        let [length, qpn, to, peer, pid] = [0, 1, 2, 3, 4].map(|more| number as u32 + more);
         let (kind, place) = (OperationKind::Write, Place::new(&format!("peer.c:{number}")));
-        Operation { kind, address: number, length, qpn, wr_id: number, pid, place }
+        let (address, wr_id, moment) = (number + 1, number, number + 2);
+        Operation { kind, address, length, qpn, to, wr_id, peer, pid, moment, place }
     }
 
     #[test]

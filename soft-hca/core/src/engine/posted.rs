@@ -2,6 +2,7 @@
 //! receives nobody does, unless the program's calls pass through the preloaded library: else they are
 //! found when their process makes a call, or a message is about to take one.
 
+use std::cell::LazyCell;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
@@ -16,7 +17,7 @@ use crate::engine::memory::Owner;
 use crate::engine::traced;
 use crate::ring::Ring;
 use crate::trace::event::{ReceivePosted, Seen, SendPosted, TracedSge};
-use crate::uapi::rxe::{AtomicWr, MAX_SGE, RecvWqe, SendWqe, Sge};
+use crate::uapi::rxe::{AtomicWr, MAX_SGE, Origin, RecvWqe, SendWqe, Sge};
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
 
 /// A queue that a program posts receives to.
@@ -122,23 +123,23 @@ impl Actor<'_> {
         }
     }
 
-    /// Says where the posted requests of a queue pair come from which are not executed yet, and of which a peer wants to
-    /// know: a number of [`Arena::places`], 0 if there is none. Those of which it was said keep theirs.
-    pub fn set_places(&self, qpn: u32, number: impl FnOnce() -> u32) {
+    /// Says where and when the posted requests of a queue pair come from which are not executed yet, and of which a peer
+    /// wants to know: the number that `place` finds of [`Arena::places`], 0 if there is none, and a
+    /// [moment](Origin::moment) of this process. Those of which it was said keep theirs.
+    pub fn set_origins(&self, qpn: u32, moment: u32, place: impl FnOnce() -> u32) {
         let Some(qp) = self.arena.qp(qpn) else { return };
         let Some(ring) = send_ring(self.arena, qp) else { return };
         if traced::who_wants_operations(self.arena, qp).is_none() {
             return;
         }
         let first = SendCursors::of(qp, &ring).next;
+        let place = LazyCell::new(place);
         let posted = (0..ring.distance(first, ring.producer()))
             .map(|index| SendWqe::read(ring.slot(first.wrapping_add(index))));
-        let mut new = posted
-            .filter(|wqe| traced::operation(wqe).is_some() && wqe.place().is_none())
-            .peekable();
-        if new.peek().is_some() {
-            let number = number();
-            new.for_each(|wqe| wqe.set_place(number));
+        for wqe in posted.filter(|wqe| traced::concerns_peer(wqe) && wqe.origin().is_none()) {
+            // Of a message nobody asks where it was posted.
+            let place = if traced::operation(&wqe).is_some() { *place } else { 0 };
+            wqe.set_origin(Origin { place, moment });
         }
     }
 

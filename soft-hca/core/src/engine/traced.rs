@@ -55,8 +55,13 @@ pub(super) fn operation(wqe: &SendWqe<'_>) -> Option<(OperationKind, u64)> {
     }
 }
 
-/// Tells the target's process of an RDMA or atomic operation that was executed at its memory, if it wants to know: before
-/// any completion says so.
+/// Whether a request does something at its peer's memory, or tells its peer's program something.
+pub(super) fn concerns_peer(wqe: &SendWqe<'_>) -> bool {
+    operation(wqe).is_some() || WrOpcode(wqe.opcode).takes_receive()
+}
+
+/// Tells the target's process of a message that has come, or of an RDMA or atomic operation that was executed at its
+/// memory, if it wants to know: before any completion says so.
 pub(super) fn tell_target(
     actor: &Actor<'_>,
     qp: &Qp,
@@ -68,13 +73,23 @@ pub(super) fn tell_target(
     if !arena.is_watched() {
         return;
     }
-    let Some((kind, address)) = operation(wqe) else { return };
+    if !concerns_peer(wqe) {
+        return;
+    }
     let Some(target) = who_wants_operations(arena, qp) else { return };
     let pid = arena.procs.get(by).map_or(0, |proc| proc.pid.load(Acquire));
-    let places = arena.places.get(by).zip(wqe.place());
-    let place = places.map(|(places, number)| places.get(number)).unwrap_or_default();
-    let wr_id = wqe.wr_id;
-    arena.operations[target].add(&Operation { kind, address, length, qpn, wr_id, pid, place });
+    let origin = wqe.origin().unwrap_or_default();
+    let place = arena.places.get(by).map(|places| places.get(origin.place)).unwrap_or_default();
+    let moment = arena.clocks.get(by).map_or(0, |clocks| clocks.whole(origin.moment));
+    let (to, wr_id, peer) = (qp.dest_qpn.load(Acquire), wqe.wr_id, by as u32);
+    let tell = |kind, address| {
+        let told = Operation { kind, address, length, qpn, to, wr_id, peer, pid, moment, place };
+        arena.operations[target].add(&told);
+    };
+    operation(wqe).into_iter().for_each(|(kind, address)| tell(kind, address));
+    if WrOpcode(wqe.opcode).takes_receive() {
+        tell(OperationKind::Message, 0);
+    }
 }
 
 /// Traces an asynchronous event that is about to be raised.

@@ -62,11 +62,11 @@ impl CmFile {
     pub(crate) fn write(&self, fd: RawFd, written: &[u8]) -> Result<Outcome> {
         let call = recorded::begin(self.process);
         port_lease::finish();
-        sanitizer::tells(self.process);
+        sanitizer::says(self.process);
         let outcome = self.execute(written);
         let is_event = uapi::command_number(written) == Some(command::GET_EVENT);
         if is_event && matches!(outcome, Ok(Some(_))) {
-            sanitizer::hears(self.process);
+            sanitizer::hears_of_connection(self.process);
         }
         if let (true, Ok(Some(event))) = (is_event, &outcome) {
             acknowledged::taken(event);

@@ -96,6 +96,11 @@ pub fn starts() {
     lifeline::find();
 }
 
+/// Libraries that a sanitizer knows nothing of are about to begin.
+pub fn libraries_begin() {
+    sanitizer::leaves_libraries();
+}
+
 /// Where in its program the calling thread is, if all is recorded; for [`trace::at`].
 pub fn calling_site() -> Site {
     site::of_command()
@@ -169,7 +174,7 @@ fn note_refused_doorbell(process: &process::Process, fd: RawFd, request: &[u8], 
 /// The program is about to write to a file that is none of ours, which may tell another process something.
 pub fn tells_others() {
     if let Some(process) = process::current() {
-        put_off(|| sanitizer::tells(process));
+        put_off(|| sanitizer::says(process));
     }
 }
 
@@ -213,7 +218,8 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
         Entry::Channel(channel) => {
             let done = channel.read(buffer)?;
             if matches!(done, Outcome::Done(_)) {
-                sanitizer::hears(channel.process);
+                // It tells nothing that the poll behind it does not.
+                sanitizer::takes(channel.process);
             }
             if !has_waited && matches!(done, Outcome::Done(_)) {
                 recorded::takes_event(channel.process, fd);

@@ -48,6 +48,11 @@ impl<T> Outstanding<T> {
         self.0.remove(at)
     }
 
+    /// The newest.
+    pub(super) fn last(&self) -> Option<&Request<T>> {
+        self.0.back()
+    }
+
     /// All of them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request<T>> {
         self.0.iter_mut()

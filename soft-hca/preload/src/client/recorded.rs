@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::client::files::table::{self, Entry};
 use crate::client::process::{self, Process};
-use crate::client::{acknowledged, daemon, forked, polled, site};
+use crate::client::{acknowledged, daemon, forked, polled, sanitizer, site};
 
 /// A call that has begun and will be traced.
 #[derive(Debug)]
@@ -207,6 +207,7 @@ pub(super) fn post_refused(refused: event::PostRefused) {
 /// Records that this process ends by `exit` with a status: its threads were not killed while they waited.
 pub fn exits(status: i32) {
     let Some(process) = process::current() else { return };
+    sanitizer::takes(process);
     let recorder = &process.env.recorder;
     if recorder.is_on() {
         polled::over(process);

@@ -1,7 +1,7 @@
 //! Events that are traced while somebody records.
 
 use super::fabric::*;
-use crate::arena::{OperationKind, Place};
+use crate::arena::{Clock, OperationKind, Place, Subject};
 use crate::engine::{DAEMON, ReceiveQueue};
 use crate::trace::event::Seen;
 use crate::uapi::verbs::{opcode, qp_type, send_flag};
@@ -174,7 +174,7 @@ fn a_peer_is_told_of_operations_that_were_executed() {
     let actor = world.actor(US);
     let mut done = |wr_id: u64, key: u32, place: u32| {
         world.put(a, &write(wr_id, key).sge(source.whole()));
-        actor.set_places(a, || place);
+        actor.set_origins(a, 0, || place);
         world.doorbell(a);
     };
     let operations = &world.arena.operations[THEM];
@@ -195,4 +195,43 @@ fn a_peer_is_told_of_operations_that_were_executed() {
         (OperationKind::Write, addr, 10, wr_id, place.map(str::to_string))
     };
     assert_eq!(told, [told_of(2, Some("client.c:88")), told_of(4, None)]);
+}
+
+/// It is told of messages, too, and of the moment at which its peer has posted them.
+#[test]
+fn a_peer_is_told_of_messages_and_their_moments() {
+    let world = World::new();
+    let (a, b) = world.pair(qp_type::RC);
+    let mut source = world.buffer(US, pattern(1, 10));
+    let mut target = world.buffer(THEM, vec![0; 30]);
+    let actor = world.actor(US);
+    set(&world.arena.procs[THEM].wants_operations, 1);
+    world.arena.watch();
+    let clock = |moment| {
+        let mut clock = Clock::default();
+        clock.learn(Subject::Process(US as u32), moment);
+        clock
+    };
+    (1..=2).for_each(|moment| world.arena.clocks[US].begin(moment, &clock(moment)));
+    world.receive(b, 20, &[target.whole()]);
+    world.receive(b, 21, &[target.whole()]);
+    let (addr, key) = (target.addr(), target.key);
+    let write = Wr::new(2, opcode::RDMA_WRITE_WITH_IMM).remote(addr, key);
+    for (moment, wr) in [(1, Wr::new(1, opcode::SEND)), (2, write)] {
+        world.put(a, &wr.sge(source.whole()));
+        actor.set_origins(a, moment, || 0);
+    }
+    world.doorbell(a);
+    let mut taken = 0;
+    let told: Vec<_> =
+        std::iter::from_fn(|| world.arena.operations[THEM].next(&mut taken)).collect();
+    let words = told.iter().map(|told| (told.kind, told.wr_id, told.moment));
+    let expected = [
+        (OperationKind::Message, 1, 1),
+        (OperationKind::Write, 2, 2),
+        (OperationKind::Message, 2, 2),
+    ];
+    assert_eq!(words.collect::<Vec<_>>(), expected);
+    assert!(told.iter().all(|told| (told.qpn, told.to, told.peer) == (a, b, US as u32)));
+    assert_eq!(world.arena.clocks[US].at(told[0].moment), clock(1));
 }

@@ -42,6 +42,7 @@ mod send {
     /// The kernel's own, as is the next one: the provider neither reads nor writes them.
     pub(super) const FIRST_PSN: usize = offset_of!(SendWqe, first_psn);
     pub(super) const LAST_PSN: usize = offset_of!(SendWqe, last_psn);
+    pub(super) const ACK_LENGTH: usize = offset_of!(SendWqe, ack_length);
     /// The number that the provider gives to the request.
     pub(super) const SSN: usize = offset_of!(SendWqe, ssn);
     /// The union.
@@ -141,6 +142,15 @@ pub struct FlushWr {
     pub placement: u8,
     /// One of [`selectivity`](crate::uapi::verbs::selectivity), if the program is sane.
     pub selectivity: u8,
+}
+
+/// Where and when its process has posted a request, for a peer that wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The number of the place, 0 if that is not known.
+    pub place: u32,
+    /// The low half of the process's [moment](crate::arena::Clocks), 0 if it counts none.
+    pub moment: u32,
 }
 
 /// Where a datagram goes.
@@ -255,16 +265,18 @@ impl<'a> SendWqe<'a> {
         }
     }
 
-    /// The number of the place where it was posted, if that was [set](Self::set_place).
-    pub fn place(&self) -> Option<u32> {
+    /// Where and when it was posted, if that was [set](Self::set_origin).
+    pub fn origin(&self) -> Option<Origin> {
         let is_of_this = self.slot.u32(send::LAST_PSN) == !self.slot.u32(send::SSN);
-        is_of_this.then(|| self.slot.u32(send::FIRST_PSN))
+        let [place, moment] = [send::FIRST_PSN, send::ACK_LENGTH].map(|at| self.slot.u32(at));
+        is_of_this.then_some(Origin { place, moment })
     }
 
-    /// Sets the number of that place, in words of the slot that are the kernel's and in which a request that stood there
-    /// before may have left its own.
-    pub fn set_place(&self, number: u32) {
-        self.slot.set_u32(send::FIRST_PSN, number);
+    /// Sets that, in words of the slot that are the kernel's and in which a request that stood there before may have left
+    /// its own.
+    pub fn set_origin(&self, origin: Origin) {
+        self.slot.set_u32(send::FIRST_PSN, origin.place);
+        self.slot.set_u32(send::ACK_LENGTH, origin.moment);
         self.slot.set_u32(send::LAST_PSN, !self.slot.u32(send::SSN));
     }
 

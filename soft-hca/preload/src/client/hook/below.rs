@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::Release;
 
-use crate::client::functions::{Functions, PollCq, Post, Slot, StartPoll};
+use crate::client::functions::{Functions, NextPoll, PollCq, Post, Slot, StartPoll};
 
 /// The provider's functions, which are the same for all of its contexts, or those of the layer below.
 pub(super) struct Below {
     pub poll_cq: Slot<PollCq>,
     pub start_poll: Slot<StartPoll>,
+    pub next_poll: Slot<NextPoll>,
     pub post_send: Slot<Post>,
     pub post_recv: Slot<Post>,
     pub post_srq_recv: Slot<Post>,
@@ -18,6 +19,7 @@ impl Below {
         Self {
             poll_cq: Slot::empty(),
             start_poll: Slot::empty(),
+            next_poll: Slot::empty(),
             post_send: Slot::empty(),
             post_recv: Slot::empty(),
             post_srq_recv: Slot::empty(),

@@ -163,14 +163,15 @@ pub(crate) fn hook(cq: usize, queue: Queue) -> bool {
     // are used atomically here, and the program's inline functions only read them.
     let (starts, nexts, ends) =
         unsafe { (&(*extended).start_poll, &(*extended).next_poll, &(*extended).end_poll) };
-    let mut own = starts.load(Acquire);
+    let (mut own, mut own_next) = (starts.load(Acquire), nexts.load(Acquire));
     if sanitizer::is_on() {
         own = own.map(sanitized::before_start_poll);
+        own_next = own_next.map(sanitized::before_next_poll);
     }
     if strict::is_on() {
         own = own.map(layer::before_start_poll);
     }
-    known.next_poll.store(nexts.load(Acquire), Relaxed);
+    known.next_poll.store(own_next, Relaxed);
     known.end_poll.store(ends.load(Acquire), Relaxed);
     known.start_poll.store(own, Release);
     starts.store(Some(start_poll), Release);

@@ -6,32 +6,39 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `found` | the sanitizers of this process |
 //! | `runtime` | functions of sanitizers, by their names |
 //! | `thread` | ThreadSanitizer |
 //! | `address` | AddressSanitizer |
+//! | `memory` | MemorySanitizer |
 //! | `queue` | requests of a queue, and the device's accesses for them |
 //! | `peers` | what peers do by RDMA operations |
+//! | `order` | what peers know of each other |
+//! | `shared` | peers that may tell each other anything beside the fabric |
 //! | `places` | where this process posts such operations |
 //!
 //! The functions between ours and the provider's that call this are in `hook::sanitized`; there are none in a program
 //! without a sanitizer.
 
 mod address;
+mod found;
+mod memory;
+mod order;
 mod peers;
 mod places;
 mod queue;
 mod runtime;
+mod shared;
 mod thread;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
+use std::sync::MutexGuard;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{MutexGuard, OnceLock};
 
-use soft_hca_core::config;
+use soft_hca_core::arena::{Arena, Clocks};
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{SendPosted, TracedSge};
 use soft_hca_core::uapi::verbs::{opcode, send_flag};
@@ -43,37 +50,23 @@ use crate::client::outstanding::Request;
 use crate::client::process::Process;
 use crate::client::receives::queue_of;
 use crate::client::{site, stderr};
-use address::AddressSanitizer;
+use found::{Sanitizers, sanitizers};
+use order::Order;
 use peers::Peers;
-use queue::{Posted, Queue, Stretch};
-use thread::{Access, Fiber, ThreadSanitizer};
-
-/// The sanitizers of this process.
-#[derive(Clone, Copy, Debug)]
-struct Sanitizers {
-    thread: Option<ThreadSanitizer>,
-    address: Option<AddressSanitizer>,
-}
-
-fn sanitizers() -> Option<&'static Sanitizers> {
-    static FOUND: OnceLock<Option<Sanitizers>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        let (thread, address) = (ThreadSanitizer::find(), AddressSanitizer::find());
-        // Without polls nothing says when an access is over.
-        let is_hooked = config::is_hooked();
-        (is_hooked && (thread.is_some() || address.is_some()))
-            .then_some(Sanitizers { thread, address })
-    });
-    found.as_ref()
-}
+use queue::{New, Posted, Queue, Stretch};
+use thread::Access;
 
 /// Whether the program has a sanitizer that wants to know.
 pub(super) fn is_on() -> bool {
     sanitizers().is_some()
 }
 
-/// More queues than these have no fiber: ThreadSanitizer has a limit of threads.
-const FIBERS: usize = 2048;
+/// In the calling thread, libraries that a sanitizer knows nothing of are left alone.
+pub(super) fn leaves_libraries() {
+    if let Some(memory) = sanitizers().and_then(|own| own.memory) {
+        memory.leaves_libraries();
+    }
+}
 
 /// A send queue.
 #[derive(Debug)]
@@ -127,49 +120,15 @@ impl Drop for Locked {
     }
 }
 
-impl Sanitizers {
-    /// A new queue, of so many.
-    fn queue(&self, before: usize, name: &str) -> Queue {
-        Queue::new(self.fiber(before, name))
-    }
-
-    /// A fiber for a queue, if there are not too many.
-    fn fiber(&self, before: usize, name: &str) -> Option<Fiber> {
-        let thread = self.thread.filter(|_| before < FIBERS)?;
-        let name = CString::new(format!("device: {name}")).expect("a name without NUL");
-        Some(thread.fiber(&name))
-    }
-
-    /// Looks whether the device may access memory for a request of a queue. It is named as the runtime does not name
-    /// it: what is accessed, and by what.
-    fn check(&self, list: &[Stretch], place: usize, request: impl Fn() -> String) {
-        let Some(sanitizer) = &self.address else { return };
-        for &Stretch { access, address, length } in list {
-            if let Some(bad) = sanitizer.first_bad(address, length.into()) {
-                let verb = match access {
-                    Access::Read => "reads",
-                    Access::Write => "writes",
-                };
-                stderr::say(&format!(
-                    "the device {verb} {length} bytes at {address:#x} for {}, of which {bad:#x} is not the \
-                     program's memory any more, or never was",
-                    request()
-                ));
-                sanitizer.report(access, bad, length.into(), place);
-            }
-        }
-    }
-}
-
 impl Queues {
     fn count(&self) -> usize {
         self.sends.len() + self.receives.len()
     }
 
     /// Tells of what peers have done meanwhile.
-    fn take(&mut self, thread: ThreadSanitizer, process: &Process) {
+    fn take(&mut self, own: &Sanitizers, process: &Process) {
         if let Some(operations) = process.arena.operations.get(process.index) {
-            self.peers.take(thread, operations);
+            self.peers.take(own, &process.arena, operations);
         }
     }
 
@@ -208,6 +167,7 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
     let callers = stack.callers();
     let place = callers.first().copied().unwrap_or_default();
     let signals_all = process.arena.qp(qpn).is_some_and(|qp| qp.sq_sig_all.load(Acquire) != 0);
+    let moment = process.arena.clocks.get(process.index).map_or(0, Clocks::newest);
     let mut queues = queues();
     let before = queues.count();
     let new = || {
@@ -219,12 +179,15 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
         let SendPosted { wr_id, opcode, flags, .. } = *send;
         let list = access_of(opcode).map(|access| stretches(access, list)).unwrap_or_default();
         let is_signaled = signals_all || flags & send_flag::SIGNALED != 0;
-        own.check(&list, place, || format!("the posted send {wr_id:#x} of qp {qpn}"));
+        let request = || format!("the posted send {wr_id:#x} of qp {qpn}");
+        own.check(&list, place, request);
+        own.check_written(&list, request);
         if list.iter().any(|stretch| stretch.access == Access::Write) {
             queue.has_answers(|| own.fiber(before, &format!("answers to qp {qpn}")));
         }
         let is_fenced = flags & send_flag::FENCE != 0;
-        queue.post(callers, Request { wr_id, is_signaled, what: is_fenced }, list);
+        let what = New { is_fenced, moment };
+        queue.post(callers, Request { wr_id, is_signaled, what }, list);
     });
 }
 
@@ -233,7 +196,10 @@ pub(super) fn sends_posted(process: &Process, qpn: u32) {
 #[cold]
 pub(super) fn posts(process: &Process, qpn: u32) {
     let outer = IS_INSIDE.replace(true);
-    process.actor().set_places(qpn, || places::number(process));
+    let counts = sanitizers().is_some_and(|own| own.thread.is_some());
+    let clocks = process.arena.clocks.get(process.index).filter(|_| counts);
+    let moment = clocks.map_or(0, Clocks::newest) as u32;
+    process.actor().set_origins(qpn, moment, || places::number(process));
     IS_INSIDE.set(outer);
 }
 
@@ -260,7 +226,7 @@ pub(super) fn receives_are_posted(process: &Process, queue: ReceiveQueue, list: 
             |sge: &Sge| Stretch { access: Access::Write, address: sge.addr, length: sge.length };
         let list: Vec<Stretch> = sges.iter().map(written).collect();
         own.check(&list, place, || format!("the posted receive {wr_id:#x}, {}", name(queue)));
-        known.post(callers, Request { wr_id, is_signaled: true, what: false }, list);
+        known.post(callers, Request { wr_id, is_signaled: true, what: New::default() }, list);
     }
 }
 
@@ -276,11 +242,15 @@ pub(super) fn receives_were_refused(queue: ReceiveQueue, list: impl IntoIterator
 /// The calling thread has polled completions, which the program is about to get.
 pub(super) fn polled(process: &Process, completions: &[Wc]) {
     let Some(own) = sanitizers() else { return };
-    hears(process);
+    if let Some(sanitizer) = &own.memory {
+        let first = completions.as_ptr().expose_provenance() as u64;
+        sanitizer.are_written(first, size_of_val(completions) as u64);
+    }
     let mut queues = queues();
+    queues.take(own, process);
     for completion in completions {
         let qpn = completion.qp_num;
-        let done = queues.complete(queue_of(&process.arena, qpn), completion);
+        let done = queues.complete(process, completion);
         let written = done.iter().filter(|_| completion.status == 0);
         for Request { wr_id, what, .. } in written {
             let list = arrived(&what.list, completion);
@@ -288,6 +258,7 @@ pub(super) fn polled(process: &Process, completions: &[Wc]) {
             let request = || format!("request {wr_id:#x} of qp {qpn}, whose completion is polled");
             if !list.is_empty() {
                 own.check(&list, place(), request);
+                own.are_written(&list);
             }
         }
     }
@@ -307,9 +278,11 @@ fn arrived(list: &[Stretch], completion: &Wc) -> Vec<Stretch> {
 
 impl Queues {
     /// The calling thread has polled a completion. Returns the requests that are over by it.
-    fn complete(&mut self, receives: ReceiveQueue, completion: &Wc) -> Vec<Request<Posted>> {
-        let sends = self.sends.get_mut(&completion.qp_num).map(|sends| &mut sends.queue);
-        let receives = self.receives.get_mut(&receives);
+    fn complete(&mut self, process: &Process, completion: &Wc) -> Vec<Request<Posted>> {
+        let (qpn, arena) = (completion.qp_num, &process.arena);
+        let sends = self.sends.get_mut(&qpn).map(|sends| &mut sends.queue);
+        let receives = self.receives.get_mut(&queue_of(arena, qpn));
+        let order = self.peers.order.as_mut();
         if completion.status != 0 {
             // Its opcode says nothing. What is posted to the queue pair is flushed.
             sends.into_iter().for_each(Queue::is_flushed);
@@ -317,38 +290,66 @@ impl Queues {
                 receives.received(completion.wr_id);
                 receives.is_over();
             }
+            order.into_iter().for_each(|order| order.hears_all(arena));
             return Vec::new();
         }
         if !completion.is_receive() {
-            return sends.map(|sends| sends.sent(completion.wr_id)).unwrap_or_default();
+            let done = sends.map(|sends| sends.sent(completion.wr_id)).unwrap_or_default();
+            if let (Some(last), Some(order)) = (done.last(), order) {
+                order.are_done(qpn, last.what.moment);
+            }
+            return done;
         }
         // It may be the answer to what was sent, whose completion need not be polled then.
-        sends.into_iter().for_each(|sends| sends.is_over());
+        match order.and_then(|order| order.hears_message(arena, qpn)) {
+            Some(known) => sends.into_iter().for_each(|sends| sends.is_over_until(known)),
+            None => sends.into_iter().for_each(|sends| sends.is_over()),
+        }
         receives.and_then(|receives| receives.received(completion.wr_id)).into_iter().collect()
     }
 }
 
-/// The calling thread has begun to poll an extended queue. Which completions it finds is not known here: all that
-/// was posted may be over.
+/// The calling thread has polled an extended queue. Which completions it has found is not known here: all that was
+/// posted may be over.
 pub(super) fn polled_extended(process: &Process) {
-    hears(process);
-    queues().are_over();
-}
-
-/// The calling thread has deregistered a region, which the device cannot access any more. What it accesses elsewhere is
-/// taken to be over, too, so that a race there may be missed.
-pub(super) fn deregistered() {
-    if is_on() {
-        queues().are_over();
+    let Some(own) = sanitizers() else { return };
+    let mut queues = queues();
+    queues.take(own, process);
+    queues.are_over();
+    // That of a request tells that those before it are done.
+    let last = queues.sends.iter().filter_map(|(qpn, sends)| Some((*qpn, sends.queue.newest()?)));
+    let last: Vec<(u32, u64)> = last.collect();
+    if let Some(order) = &mut queues.peers.order {
+        last.into_iter().for_each(|(qpn, moment)| order.are_done(qpn, moment));
+        order.hears_messages(&process.arena);
     }
 }
 
-/// A queue pair is reset, or gone: its requests are not executed any more.
-pub(super) fn forget(qpn: u32) {
+/// The calling thread has deregistered a region, which no device can access any more. What is accessed elsewhere is
+/// taken to be over, too, so that a race there may be missed.
+pub(super) fn deregistered(process: &Process) {
+    if is_on() {
+        are_over(process).are_over();
+    }
+}
+
+/// Peers cannot access memory any more. Gives the queues.
+fn are_over(process: &Process) -> Locked {
+    let mut queues = queues();
+    if let Some(own) = sanitizers() {
+        queues.take(own, process);
+    }
+    queues.peers.order.iter_mut().for_each(|order| order.hears_all(&process.arena));
+    queues
+}
+
+/// A queue pair is reset, or gone: its requests are not executed any more, nor are those of its peer.
+pub(super) fn forget(process: &Process, qpn: u32) {
     if !is_on() {
         return;
     }
-    let mut queues = queues();
+    let mut queues = are_over(process);
+    queues.peers.order.iter_mut().for_each(|order| order.forget(qpn));
     if let Some(mut sends) = queues.sends.remove(&qpn) {
         sends.queue.is_flushed();
     }
@@ -370,42 +371,64 @@ fn forget_receives(queues: &mut Queues, queue: ReceiveQueue) {
 
 /// The process is about to create its first queues: from now on it wants to know what peers do at its memory.
 pub(super) fn begins(process: &Process) {
-    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
+    let Some(own) = sanitizers() else { return };
     let wants = &process.arena.procs[process.index].wants_operations;
     if wants.swap(1, AcqRel) == 0 {
-        queues().peers.begin(thread, process.arena.operations[process.index].count());
+        queues().peers.begin(own.thread, &process.arena, process.index);
         process.arena.watch();
     }
 }
 
-/// The calling thread is about to tell others something: what it has done so far happens before what a peer does from now on.
+/// The calling thread is about to post a request, by which it tells its peer something.
 pub(super) fn tells(process: &Process) {
-    with_peers(process, Peers::tells);
+    with_peers(process, |order, arena| {
+        order.tells(arena);
+    });
 }
 
-/// The calling thread has heard something of others: what peers have done so far happens before what it does from now on.
+/// The calling thread is about to give a command, without which peers could do nothing.
+pub(super) fn commands(process: &Process) {
+    with_peers(process, Order::commands);
+}
+
+/// The calling thread is about to tell something by a file, a socket or a pipe, or by the connection manager.
+pub(super) fn says(process: &Process) {
+    with_peers(process, Order::says);
+}
+
+/// The calling thread has read from a file, a socket or a pipe.
 pub(super) fn hears(process: &Process) {
-    with_peers(process, Peers::hears);
+    with_peers(process, Order::hears_what_is_said);
 }
 
-/// Tells ThreadSanitizer of what peers have done meanwhile, and then something else. Files that this library itself reads
-/// and writes tell nobody anything.
-fn with_peers(process: &Process, then: impl FnOnce(&Peers, &ThreadSanitizer)) {
-    let Some(thread) = sanitizers().and_then(|own| own.thread) else { return };
+/// The calling thread has got an event of the connection manager, after which peers may do nothing more.
+pub(super) fn hears_of_connection(process: &Process) {
+    with_peers(process, Order::hears_all);
+}
+
+/// The process ends, or does what tells nobody anything.
+pub(super) fn takes(process: &Process) {
+    with_peers(process, |_, _| {});
+}
+
+/// Tells of what peers have done meanwhile, and then something else. Files that this library itself reads and writes tell
+/// nobody anything.
+fn with_peers(process: &Process, then: impl FnOnce(&mut Order, &Arena)) {
+    let Some(own) = sanitizers() else { return };
     if IS_INSIDE.get() {
         return;
     }
     let mut queues = queues();
-    queues.take(thread, process);
-    then(&queues.peers, &thread);
+    queues.take(own, process);
+    if let Some(order) = &mut queues.peers.order {
+        then(order, &process.arena);
+    }
 }
 
 /// Memory is about to be registered.
 pub(super) fn registers(address: u64, length: u64) {
     let Some(own) = sanitizers() else { return };
-    if own.thread.is_some() {
-        queues().peers.register(address, length);
-    }
+    queues().peers.register(address, length);
     let Some(sanitizer) = own.address else { return };
     if let Some(bad) = sanitizer.first_bad(address, length) {
         stderr::say(&format!(

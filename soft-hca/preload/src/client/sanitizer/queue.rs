@@ -20,7 +20,16 @@ pub(super) struct Stretch {
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
     number: usize,
+    /// The process's moment, as peers are told of it.
+    pub moment: u64,
     pub list: Vec<Stretch>,
+}
+
+/// What is said of a request that is posted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct New {
+    pub is_fenced: bool,
+    pub moment: u64,
 }
 
 /// A queue of the program's.
@@ -66,8 +75,8 @@ impl Queue {
 
     /// The calling thread posts a request, from places in the program: the device accesses the memory from now on,
     /// until the completion is polled.
-    pub(super) fn post(&mut self, callers: &[usize], posted: Request<bool>, list: Vec<Stretch>) {
-        let Request { wr_id, is_signaled, what: is_fenced } = posted;
+    pub(super) fn post(&mut self, callers: &[usize], new: Request<New>, list: Vec<Stretch>) {
+        let Request { wr_id, is_signaled, what: New { is_fenced, moment } } = new;
         let number = self.count;
         self.count += 1;
         if let Some(fiber) = &self.fiber {
@@ -97,7 +106,7 @@ impl Queue {
                 });
             }
         }
-        self.requests.post(Request { wr_id, is_signaled, what: Posted { number, list } });
+        self.requests.post(Request { wr_id, is_signaled, what: Posted { number, moment, list } });
     }
 
     fn end(&self, number: usize) -> &Sync {
@@ -125,6 +134,20 @@ impl Queue {
         let done = self.requests.take(wr_id)?;
         self.acquire_end(done.what.number);
         Some(done)
+    }
+
+    /// The calling thread knows that what was posted up to a moment is over.
+    pub(super) fn is_over_until(&mut self, moment: u64) {
+        let number = |request: &mut Request<Posted>| {
+            (request.what.moment <= moment).then_some(request.what.number)
+        };
+        let last = self.requests.iter_mut().filter_map(number).max();
+        last.into_iter().for_each(|last| self.acquire_end(last));
+    }
+
+    /// The moment of the request that was posted last, if it is not known to be over.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.requests.last().map(|last| last.what.moment)
     }
 
     /// The calling thread knows that all that was posted so far is over.

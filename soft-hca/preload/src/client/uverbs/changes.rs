@@ -121,7 +121,7 @@ impl UverbsFile {
                 let handle = command.request::<request::DeregMr>()?.mr_handle;
                 let mut known = self.on_demand.write().unwrap_or_else(PoisonError::into_inner);
                 known.remove(handle);
-                sanitizer::deregistered();
+                sanitizer::deregistered(self.process);
             }
             command::CREATE_SRQ => {
                 let created = answer::CreateSrq::read_from_prefix(&answer.bytes);
@@ -160,7 +160,7 @@ impl UverbsFile {
     /// Forgets the requests of a queue pair that is reset, or gone: none of them will be executed.
     fn forget_requests(&self, qpn: u32) {
         buffers::forget(qpn);
-        sanitizer::forget(qpn);
+        sanitizer::forget(self.process, qpn);
         receives::forget(self.process, ReceiveQueue::Own(qpn));
     }
 

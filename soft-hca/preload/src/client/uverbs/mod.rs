@@ -107,11 +107,13 @@ impl UverbsFile {
     /// Does a command and gives its answer, and what else there is to trace of it.
     fn execute(self: &Arc<Self>, fd: RawFd, written: &[u8], traced: &mut Done) -> Result<Vec<u8>> {
         let command = Command::parse(written)?;
-        sanitizer::tells(self.process);
         let done = match command.number {
             command::POST_SEND => self.post_send(&command.request()?),
             command::REQ_NOTIFY_CQ => self.req_notify(&command.request()?),
-            _ => return self.forward(fd, written, &command, traced),
+            _ => {
+                sanitizer::commands(self.process);
+                return self.forward(fd, written, &command, traced);
+            }
         };
         match done {
             Err(gone) if gone == Errno::ENOENT => {
@@ -133,6 +135,7 @@ impl UverbsFile {
     fn post_send(&self, request: &request::PostSend) -> Result<()> {
         let qpn = self.handles.qpn(request.qp_handle).ok_or(NO_QP)?;
         if sanitizer::is_on() {
+            sanitizer::tells(self.process);
             sanitizer::sends_posted(self.process, qpn);
         }
         if self.process.arena.is_watched() {
@@ -146,6 +149,7 @@ impl UverbsFile {
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
         strict::before_arming(self.process);
+        sanitizer::takes(self.process);
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;

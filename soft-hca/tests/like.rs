@@ -286,7 +286,7 @@ fn retries_take_as_long_as_the_adapters() {
     place.assert_gone();
 }
 
-/// What takes how long is said beforehand, and what is no timer refused.
+/// Times are told beforehand, and words that are no timers refused.
 #[test]
 fn the_timers_are_explained() {
     let place = Place::new("like-timers");

@@ -213,7 +213,7 @@ fn races_with_the_device_are_found() {
     }
 }
 
-/// What a sanitizer is for is found, with the status that its reports have, and nothing in the programs without a mistake. It
+/// Mistakes that a sanitizer is for are found, with the status that its reports have, and nothing in the programs without a mistake. It
 /// may find what another one is for.
 fn assert_found_by(own: char, found: i32, text: &str, runs: &[Run]) {
     for Run { by, name, is_racy, status } in runs {

@@ -112,7 +112,7 @@ fn what_a_queue_pair_holds_is_told_alike() {
 
 const TIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict/time.c");
 
-/// What is put off happens at once if all wait, and takes its time if somebody computes.
+/// Things put off happen at once if all wait, and take their time if a program computes.
 #[test]
 fn nobody_waits_for_time_to_pass() {
     let place = Place::new("strict-time");

@@ -12,7 +12,7 @@ pub(crate) struct Clock(Mutex<State>);
 /// How it goes from a time of the system's on (`CLOCK_MONOTONIC` nanoseconds).
 #[derive(Debug, Default)]
 struct State {
-    /// What it said then.
+    /// Its own time then.
     said_ns: u64,
     /// The system's time; none while it stands still.
     since_ns: Option<u64>,
@@ -34,7 +34,7 @@ impl Clock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it says at a time of the system's.
+    /// Its time at one of the system's.
     pub(crate) fn at(&self, real_ns: u64) -> u64 {
         self.lock().at(real_ns)
     }

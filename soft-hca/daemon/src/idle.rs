@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 
-/// What the threads of some processes do.
+/// The threads of some processes, as far as waiting goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// One runs, or it cannot be seen what it does.
@@ -28,7 +28,7 @@ struct Sleeper {
 }
 
 impl Doing {
-    /// What the threads of processes do.
+    /// Looks at the threads of processes.
     pub(crate) fn of(pids: &[u32]) -> Self {
         let Some(sleepers) = sleepers(pids) else { return Self::Something };
         let dozes = sleepers.iter().any(|sleeper| sleeper.dozes());

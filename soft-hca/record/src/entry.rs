@@ -234,7 +234,7 @@ pub struct Call {
     pub duration: u64,
     /// Its result.
     pub result: Outcome,
-    /// Of what destroys an object: its events that the program has taken and not acknowledged by then.
+    /// Of a call that destroys an object: its events that the program has taken and not acknowledged by then.
     /// The call returns when it has, and not before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unacknowledged: u32,

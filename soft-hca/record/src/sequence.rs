@@ -46,7 +46,7 @@ pub fn sequence(header: &Header, entries: &[Entry], options: &Options) -> String
     let mut out = picture.head();
     let is_shown = |at: &usize| !correlation.is_beneath[*at] && !correlation.aside.contains(at);
     let shown: Vec<usize> = (0..entries.len()).filter(is_shown).collect();
-    // Of what has no room, the end is worth more than the middle.
+    // The end of a text that is too long is worth more than its middle.
     let left = shown.len().saturating_sub(options.entries);
     let end = if left == 0 { 0 } else { options.entries / 3 };
     let (first, rest) = shown.split_at(shown.len() - left - end);

@@ -1,4 +1,4 @@
-//! What processes with a sanitizer know of each other: clocks, which go with their messages.
+//! Clocks of processes with a sanitizer, which go with their messages.
 //!
 //! A process counts its moments: each time that it may tell somebody something, by a request, a command or a file, a new
 //! one begins. Of each of its last moments it leaves here what it knows by then. So a request that names its moment
@@ -20,7 +20,7 @@ const MOST: usize = 32;
 /// A part of the fabric of which something is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// What a process had done by a moment, by its index.
+    /// The work of a process up to a moment, by its index.
     Process(u32),
     /// The requests of a queue pair that were posted at a moment of its process's or before: they are done.
     Requests(u32),
@@ -45,7 +45,7 @@ impl Subject {
     }
 }
 
-/// What somebody knows: of each subject up to a moment.
+/// A knowledge: of each subject up to a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     known: ArrayVec<(Subject, u64), MOST>,
@@ -59,7 +59,7 @@ const WORDS: usize = 1 + 2 * MOST;
 const ALL: u64 = u64::MAX;
 
 impl Clock {
-    /// That of somebody of whom nothing is known, and who may know anything.
+    /// The clock of a process of which nothing is known, and which may know anything.
     pub fn of_all() -> Self {
         Self { known: ArrayVec::new(), has_all: true }
     }
@@ -145,7 +145,7 @@ impl Clocks {
         self.said.store(self.newest(), Release);
     }
 
-    /// What was known at a moment, or more.
+    /// The knowledge at a moment, or a later one.
     pub fn at(&self, moment: u64) -> Clock {
         if moment == 0 {
             return Clock::of_all();
@@ -155,7 +155,7 @@ impl Clocks {
         words.as_ref().map_or_else(Clock::of_all, Clock::of_words)
     }
 
-    /// What was known when something was said last; none if nothing was.
+    /// The knowledge when something was said last; none if nothing was.
     pub fn last_said(&self) -> Option<Clock> {
         let moment = self.said.load(Acquire);
         (moment > 0).then(|| self.at(moment))
@@ -221,7 +221,7 @@ mod tests {
         assert!(!clock(&list[1..]).knows_all());
         assert!(clock(&list).knows_all());
         assert!(Clock::of_words(&clock(&list).to_words()).knows_all());
-        // What is gone makes room.
+        // Subjects that are gone make room.
         let mut known = clock(&list[1..]);
         known.learn_all_of(&clock(&list[..1]), |subject| subject != list[1].0);
         assert!(!known.knows_all() && known.of(list[0].0).is_some());

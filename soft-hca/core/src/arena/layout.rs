@@ -405,7 +405,7 @@ pub struct Arena {
     pub operations: [Operations; MAX_PROCS],
     /// Where each process posts such operations.
     pub places: [Places; MAX_PROCS],
-    /// What each process knew at its last moments.
+    /// The knowledge of each process at its last moments.
     pub clocks: [Clocks; MAX_PROCS],
     /// The processes that have such clocks.
     pub clocked: Clocked<{ MAX_PROCS / 64 }>,

@@ -37,7 +37,7 @@ impl<const WORDS: usize> Summed<WORDS> {
         self.number.load(Acquire)
     }
 
-    /// What has this number, if it is there and whole.
+    /// The entry with this number, if it is there and whole.
     pub(super) fn read(&self, number: u64) -> Option<[u64; WORDS]> {
         let words = self.words.each_ref().map(|word| word.load(Relaxed));
         let is_whole = self.number() == number && self.sum.load(Relaxed) == sum(number, &words);

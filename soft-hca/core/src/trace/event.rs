@@ -99,7 +99,7 @@ events! {
         request: u32,
         /// Bytes of the answer.
         answer: u32,
-        /// Of what destroys an object: its events that the program has taken and not acknowledged, for
+        /// Of a call that destroys an object: its events that the program has taken and not acknowledged, for
         /// which the library waits.
         unacknowledged: u32,
     }

@@ -8,7 +8,7 @@ use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
 use super::{Fabric, RingOf};
 use crate::device::Device;
 
-/// Of what is asked of a device that is removed.
+/// The error of commands to a device that is removed.
 pub(crate) const REMOVED: Errno = Errno::EIO.because(Refusal::DeviceRemoved);
 
 impl Fabric {

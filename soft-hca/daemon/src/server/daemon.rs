@@ -48,7 +48,7 @@ pub(crate) struct Daemon {
     pub(crate) cm: ucma::Cm,
     /// Queue pairs whose send queues are to be run again.
     pub(super) rescheduled: Deadlines<u32>,
-    /// What is put off for strict programs.
+    /// Things put off for strict programs.
     pub(super) put_off: PutOff,
     /// Channels, index and generation, that somebody who has died may owe a token.
     pub(super) missing_tokens: Deadlines<(u32, u32)>,

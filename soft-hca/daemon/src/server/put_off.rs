@@ -1,4 +1,4 @@
-//! What is put off for strict programs, and when to look whether they wait.
+//! Things put off for strict programs, and when to look whether these wait.
 
 use soft_hca_core::deadlines::Deadlines;
 use soft_hca_core::system;
@@ -17,7 +17,7 @@ const PATIENCE_NS: u64 = 100_000_000;
 /// While something is put off the daemon wants to be on a processor as soon as it is woken.
 const TIME_SLICE_NS: u64 = 100_000;
 
-/// What is put off, each with its time by the fabric's clock. Events of connections are `ucma`'s.
+/// Things put off, each with its time by the fabric's clock. Events of connections are `ucma`'s.
 #[derive(Debug, Default)]
 pub(super) struct PutOff {
     /// Queue pairs to be run.
@@ -78,7 +78,7 @@ impl Looks {
         self.next_ns = now_ns + self.between_ns;
     }
 
-    /// What programs have done before is over.
+    /// Forgets how long programs have run.
     pub(super) fn forget(&mut self) {
         (self.since_ns, self.had_ns) = (None, None);
     }
@@ -100,7 +100,7 @@ mod tests {
         let mut looks = Looks::default();
         let (began, had) = (1_000_000_000, 7_000_000_000);
         let mut goes_on = |after, has| looks.goes_on(began + after, || has);
-        // What they have had in the first moment does not count.
+        // Time that they had before the first look does not count.
         assert!(!goes_on(0, Some(0)) && !goes_on(SHORT_NS, Some(had)));
         assert!(!goes_on(COMPUTES_NS * 2, Some(had + COMPUTES_NS)));
         assert!(goes_on(COMPUTES_NS * 2, Some(had + 1 + COMPUTES_NS)));

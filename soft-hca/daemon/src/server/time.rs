@@ -1,4 +1,4 @@
-//! What is put off for strict programs, and when it happens: in computed time.
+//! Things put off for strict programs happen in computed time.
 //!
 //! The [clock](crate::clock) of what is put off stands still while programs run on to where they wait. When all of
 //! them wait, what is due next happens at once. So nothing waits for time to pass, and what comes before what does not
@@ -118,7 +118,7 @@ impl Daemon {
     fn look(&mut self, now_ns: u64) {
         let pids: Vec<u32> = self.fabric.processes.iter().map(|(_, pid)| pid).collect();
         let doing = Doing::of(&pids);
-        // What they have asked for before they wait is to be done first.
+        // Requests that they made before they wait come first.
         let is_asked = self.poller.is_ready() || self.deferred.next().is_some();
         match doing {
             Doing::Nothing if !is_asked => return self.all_wait(now_ns),

@@ -93,7 +93,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Of what an id in this state cannot do.
+    /// The error of a command that an id in this state cannot execute.
     pub(super) const fn refusal(self) -> Errno {
         Errno::EINVAL.because(match self {
             Self::Idle => Refusal::IdUnbound,

@@ -84,7 +84,7 @@ impl Sanitizers {
         }
     }
 
-    /// What the device has written counts as written.
+    /// Bytes that the device has written count as written.
     pub(super) fn are_written(&self, list: &[Stretch]) {
         let Some(sanitizer) = &self.memory else { return };
         for stretch in list.iter().filter(|stretch| stretch.access == Access::Write) {

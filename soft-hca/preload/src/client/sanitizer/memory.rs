@@ -31,7 +31,7 @@ thread_local! {
 }
 
 impl MemorySanitizer {
-    /// That of this process, if it has one.
+    /// The sanitizer of this process, if it has one.
     pub(super) fn find() -> Option<Self> {
         // SAFETY: functions of these names have the types of `sanitizer/msan_interface.h`.
         unsafe {

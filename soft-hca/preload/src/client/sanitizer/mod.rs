@@ -316,7 +316,7 @@ pub(super) fn polled_extended(process: &Process) {
     let mut queues = queues();
     queues.take(own, process);
     queues.are_over();
-    // That of a request tells that those before it are done.
+    // The completion of a request tells that those before it are done.
     let last = queues.sends.iter().filter_map(|(qpn, sends)| Some((*qpn, sends.queue.newest()?)));
     let last: Vec<(u32, u64)> = last.collect();
     if let Some(order) = &mut queues.peers.order {

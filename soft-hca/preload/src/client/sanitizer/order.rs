@@ -26,12 +26,12 @@ const LAST: usize = 64;
 /// As many messages of a queue pair are remembered that were not polled.
 const MESSAGES: usize = 1 << 14;
 
-/// What requests of a peer's queue pair have done here.
+/// Operations of a peer's queue pair in this process's memory.
 #[derive(Debug, Default)]
 struct Done {
     /// One is behind the other.
     line: Box<Sync>,
-    /// What was done by requests up to a moment of their poster's.
+    /// Operations of requests up to a moment of their poster's.
     moments: VecDeque<(u64, Box<Sync>)>,
     has_forgotten: bool,
 }
@@ -48,7 +48,7 @@ impl Done {
         }
     }
 
-    /// What was done by those that were posted at a moment or before.
+    /// Operations of requests that were posted at a moment or before.
     fn until(&self, moment: u64) -> Option<&Sync> {
         let known = self.moments.iter().rfind(|(posted, _)| *posted <= moment);
         let oldest = || self.moments.front().filter(|_| self.has_forgotten);
@@ -56,7 +56,7 @@ impl Done {
     }
 }
 
-/// What this process knows of others, and others of it.
+/// The knowledge of this process about others, and of others about it.
 #[derive(Debug)]
 pub(super) struct Order {
     sanitizer: ThreadSanitizer,
@@ -73,7 +73,7 @@ pub(super) struct Order {
     done: HashMap<u32, Done>,
     /// Orders atomic operations, and RDMA reads of such words.
     words: Box<Sync>,
-    /// What the senders of messages knew which were not polled yet, by the own queue pair.
+    /// The clocks of messages that were not polled yet, by this process's queue pair.
     messages: HashMap<u32, VecDeque<Clock>>,
     /// Messages may have been missed, so that it is not known which one is polled.
     has_missed: bool,
@@ -219,7 +219,7 @@ impl Order {
         self.messages.remove(&qpn);
     }
 
-    /// What peers have done since the last time is not all known.
+    /// Some of the peers' operations since the last time are not known.
     pub(super) fn has_missed(&mut self) {
         self.has_missed = true;
         self.messages.clear();

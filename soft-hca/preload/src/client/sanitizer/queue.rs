@@ -25,7 +25,7 @@ pub(super) struct Posted {
     pub list: Vec<Stretch>,
 }
 
-/// What is said of a request that is posted.
+/// The description of a request that is posted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct New {
     pub is_fenced: bool,

@@ -36,7 +36,7 @@ thread_local! {
 pub(crate) fn nothing(arena: &Arena) {
     let moment = arena.moment();
     if !moment.is_before_others() {
-        // Who could bring something may need the processor.
+        // The thread that could bring something may need the processor.
         return thread::yield_now();
     }
     let count = |looks: &Cell<(Moment, u32)>| {

@@ -191,7 +191,7 @@ fn wireshark_reads_messages_alike() {
         let record = Record::new(Duration::from_secs(1), Direction::Sent, flow, &packet);
         recording.record(&record).unwrap();
     }
-    // Of what the message with this number has. Of the flow label Wireshark 4 shows 12 bits.
+    // Fields of the message with this number. Of the flow label Wireshark 4 shows 12 bits.
     let expected: [(usize, &str, u64); 29] = [
         (0, "req.localqpn", 0x12),
         (0, "req.serviceid.dport", 7471),

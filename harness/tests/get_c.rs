@@ -67,7 +67,7 @@ fn recipe(commit: &str) -> Recipe {
     }
 }
 
-/// What it says, and whether all was built.
+/// Its output, and whether all was built.
 fn gets(recipe: &Recipe, from: &Path, dir: &Path) -> Result<(String, bool), Error> {
     let mut said = Vec::new();
     let from = format!("file://{}", from.display());
@@ -75,7 +75,7 @@ fn gets(recipe: &Recipe, from: &Path, dir: &Path) -> Result<(String, bool), Erro
     Ok((String::from_utf8(said).unwrap(), built))
 }
 
-/// What is in a folder, by name.
+/// The entries of a folder, by name.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<_> =
@@ -101,7 +101,7 @@ fn the_commit_is_fetched_changed_and_built() {
     assert_eq!(status.code(), Some(7));
     assert_eq!(names(&dir.join("ping")), ["client", "client.c", "server.c", "shared.c"]);
     assert_eq!(names(&folder.0), ["c", "mirror"]);
-    // What is there stays.
+    // A folder that is there stays.
     let refused = gets(&recipe(&commit), &mirror, &dir).unwrap_err().to_string();
     assert!(refused.contains("is there already"), "{refused}");
 }

@@ -91,10 +91,15 @@ fn every_file_of_tests_is_a_module_of_their_program() {
 fn check_runs_every_program_of_tests() {
     let check = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("check");
     let check = fs::read_to_string(check).unwrap();
-    let mut words = check.split(|c: char| c.is_whitespace() || "()\"".contains(c));
     let mut run = BTreeSet::new();
-    while words.by_ref().any(|word| word == "--test") {
-        run.extend(words.next());
+    for line in check.lines().map(str::trim) {
+        let names = line.strip_prefix("for one in ").and_then(|names| names.strip_suffix("; do"));
+        run.extend(names.into_iter().flat_map(|names| names.split(' ')));
+        let words = line.split(|c: char| c.is_whitespace() || "()\"".contains(c));
+        let mut words = words.filter(|word| !word.is_empty());
+        while words.by_ref().any(|word| word == "${program[@]}") {
+            run.extend(words.next());
+        }
     }
     let crates = crates();
     let targets = crates.iter().flat_map(|found| found["targets"].as_array().unwrap());

@@ -31,8 +31,8 @@ Where it comes from
 What it needs (Debian, Ubuntu)
   apt-get install git gcc make libibverbs-dev librdmacm-dev
 
-What has to be changed, and --get-c changes
-  Since 2011 ibv_qp_init_attr has lost the member xrc_domain: its line goes. htobe64 is in
+Changes that --get-c makes
+  Since 2011 ibv_qp_init_attr has lost a member: the line of xrc_domain goes. htobe64 is in
       endian.h: -include endian.h. Do not define _GNU_SOURCE: it selects another strerror_r,
       and every error text becomes \"Unknown errno N\".
   read-write is compiled without -O2: its wait for the connection would never end.

@@ -11,14 +11,14 @@ pub struct Repository {
     pub takes: Vec<(String, String)>,
 }
 
-/// What has to be changed in a file, which is not as it was recorded, or no longer compiles.
+/// A change to a file that is not as it was recorded, or no longer compiles.
 #[derive(Clone, Debug)]
 pub struct Edit {
     /// The file, below the folder.
     pub file: String,
     /// A regular expression.
     pub find: &'static str,
-    /// What is there instead, with the expression's groups.
+    /// The text instead of it, with the expression's groups.
     pub replace: &'static str,
     /// Why, for people.
     pub why: &'static str,
@@ -44,7 +44,7 @@ pub enum Sources {
     AllBut(&'static [&'static str]),
 }
 
-/// What is to be fetched and done.
+/// Repositories, changes and programs.
 #[derive(Clone, Debug, Default)]
 pub struct Recipe {
     /// In this order.

@@ -11,8 +11,9 @@ const LAST_LOOK_NS: u64 = 1_000_000;
 const COMPUTES_NS: u64 = 5_000_000;
 /// Programs that have not waited for so long may compute.
 const SHORT_NS: u64 = 1_000_000;
-/// Programs that have not waited for so long do something that cannot be seen.
-const PATIENCE_NS: u64 = 100_000_000;
+/// Programs that have not waited for so long do something that cannot be seen. On a machine with other work they may only
+/// wait for a processor, much longer than it takes elsewhere.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// While something is put off the daemon wants to be on a processor as soon as it is woken.
 const TIME_SLICE_NS: u64 = 100_000;

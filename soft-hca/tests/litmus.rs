@@ -113,41 +113,6 @@ fn strict_runs_show_all_that_is_allowed_and_nothing_else() {
     place.assert_gone();
 }
 
-/// Tests in which nothing but the fabric decides what is seen: A and B poll, or wait for each other.
-const DECIDED: [&str; 12] = [
-    "get-put",
-    "get-send",
-    "get-put-on",
-    "put-polled",
-    "put-polled-other",
-    "two-queue-pairs",
-    "puts-cross",
-    "put-store",
-    "add-put-on",
-    "sends-cross",
-    "answered",
-    "crossing",
-];
-
-#[test]
-fn the_same_seed_shows_the_same() {
-    let place = Place::new("litmus-again");
-    let Some(program) = compiled(&place) else { return };
-    let _turn = the_processors();
-    let (times, runs) = if is_long() { (100, LONG_RUNS) } else { (3, FEW_RUNS) };
-    let seen = |name: &str, seed| run(&place, &program, name, runs, seed)[name];
-    let mut varies = BTreeSet::new();
-    for name in DECIDED {
-        let first = seen(name, 1);
-        for time in 1..times {
-            assert_eq!(seen(name, 1), first, "{name}, once more {time} times");
-        }
-        varies.extend((first != 0 && first != runs).then_some(name));
-    }
-    assert!(!varies.is_empty(), "all would be the same without a seed");
-    place.assert_gone();
-}
-
 #[test]
 fn what_it_is_asked_for_has_to_be_there() {
     let place = Place::new("litmus-usage");

@@ -160,7 +160,7 @@ fn edits() -> Vec<Edit> {
         ),
         edit(
             "srq.c",
-            r"(?s)(\n +ret = rdma_post_send\(ctx->conn_id\[0\].*?return ret;\s*\}\n)\s*\n +ret = rdma_post_send\(ctx->conn_id\[0\].*?return ret;\s*\}\n",
+            r"(?s)(ret = rdma_post_send\(ctx->conn_id\[0\].{0,300}?return ret;\s*\}\s*)ret = rdma_post_send\(ctx->conn_id\[0\].{0,300}?return ret;\s*\}\s*",
             "$1",
             "the first message is sent twice, and the second finds no place in the queue",
         ),

@@ -43,8 +43,8 @@ Changes that --get-c makes
       of the connect data, of the address and of the key are restored.
   rc-example: its texts have 20 characters, padded with blanks, as \"SEND operation      \".
       In the copies the blanks are lost; they read and write fewer bytes, and cut the texts off.
-  mckey: its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. In
-      the copies free(test.nodes) is inside the loop of destroy_nodes: it goes behind it.
+  mckey: its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. Of
+      other copies some have free(test.nodes) inside the loop of destroy_nodes: put it behind.
       librdmacm's program of the same name has other options and messages.
   srq: the rdma_post_send to conn_id[0] in run_server is there twice, and the second finds no
       place in the queue: one goes.

@@ -117,7 +117,7 @@ fn what_cannot_be_had_is_said_and_nothing_is_left() {
     for (recipe, from, said) in [
         (recipe(&other), mirror.clone(), "has no commit 0000"),
         (recipe(&commit), folder.0.join("elsewhere"), "cannot fetch file:///"),
-        (unchanged, mirror.clone(), "nothing of which there is no such member"),
+        (unchanged, mirror.clone(), "finds nothing to change: there is no such member"),
     ] {
         let refused = gets(&recipe, &from, &dir).unwrap_err().to_string();
         assert!(refused.contains(said), "{refused}");

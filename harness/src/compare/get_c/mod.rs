@@ -150,7 +150,7 @@ fn apply(edit: &Edit, folder: &Path) -> Result<(), Error> {
     let text = String::from_utf8_lossy(&text);
     let find = Regex::new(edit.find).expect("expressions are right, as their test shows");
     if !find.is_match(&text) {
-        return Err(Error::data(&path, format!("there is nothing of which {}", edit.why)));
+        return Err(Error::data(&path, format!("an edit finds nothing to change: {}", edit.why)));
     }
     let changed = find.replace_all(&text, edit.replace);
     fs::write(&path, changed.as_bytes()).map_err(Error::write(&path))

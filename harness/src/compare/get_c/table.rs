@@ -71,14 +71,8 @@ const SUITE: [&str; 12] = [
     "pubsub-rdma-2",
 ];
 
-/// The programs of the manual, and the file of each.
-const MANUAL: [(&str, &str); 5] = [
-    ("RDMA_RC_example", "RDMA_RC_example.c"),
-    ("mckey", "mckey.c"),
-    ("srq", "srq.c"),
-    ("mc", "mc.c"),
-    ("apm", "apm.c"),
-];
+/// The programs of the manual, each of one file.
+const MANUAL: [&str; 5] = ["RDMA_RC_example", "mckey", "srq", "mc", "apm"];
 
 /// `_GNU_SOURCE` would select another `strerror_r`; `htobe64` is in a header that the suite does not name.
 const FLAGS: &[&str] = &["-O2", "-w", "-include", "endian.h"];
@@ -103,7 +97,6 @@ fn repositories() -> Vec<Repository> {
         takes,
     };
     let same = |path: &str| (path.to_owned(), path.to_owned());
-    let of_manual = |file: &&str| same(file);
     vec![
         repository(
             "raygift/OpenFabrics-suite-of-examples",
@@ -118,7 +111,7 @@ fn repositories() -> Vec<Repository> {
         repository(
             "herewego8/rdma_tutorial",
             "6de8fa3d972c03eefbd2f001cfee964d5522ec78",
-            ["RDMA_RC_example.c", "mckey.c", "srq.c", "mc.c"].iter().map(of_manual).collect(),
+            ["RDMA_RC_example.c", "mckey.c", "srq.c", "mc.c"].map(same).to_vec(),
         ),
         repository(
             "changchengx/irdma",
@@ -186,8 +179,9 @@ fn programs() -> Vec<Program> {
             UNOPTIMIZED,
         ));
     }
-    for (name, file) in MANUAL {
-        programs.push(program(name.to_owned(), Sources::Files(vec![file.to_owned()]), FLAGS));
+    for name in MANUAL {
+        let source = format!("{name}.c");
+        programs.push(program(name.to_owned(), Sources::Files(vec![source]), FLAGS));
     }
     programs
 }

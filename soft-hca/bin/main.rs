@@ -15,14 +15,16 @@ use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
 use soft_hca::show::Lines;
 use soft_hca::{Error, change, doctor, export, fabric, ls, run, show, timers, vendor_err};
-use soft_hca_core::config::{self, FabricName};
+use soft_hca_core::config::{self, FabricName, Strict};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { explain, seeds, timeout, fabric, device, command }) => {
+        Subcommands::Run(RunArgs { explain, seeds, timeout, search, fabric, device, command }) => {
             if let Some(count) = seeds {
                 let (first, time) = (device.strict.flatten(), Duration::from_secs(timeout));
-                let seeds = Seeds { first: first.unwrap_or(1), count, time };
+                let choices = config::strict_choices(device.only_choices)?;
+                let first = Strict { seed: first.unwrap_or(1), choices };
+                let seeds = Seeds { first, count, time, search: Duration::from_secs(search) };
                 let device = DeviceArgs { strict: None, ..device };
                 return seeds::run(seeds, &device.run_options()?, &command).map(ExitCode::from);
             }
@@ -53,6 +55,7 @@ fn execute(command: Subcommands) -> Result<ExitCode, Error> {
                 faults,
                 strict,
                 time: None,
+                is_silent: false,
                 compares_buffers: buffers,
                 command,
             };

@@ -46,6 +46,7 @@ mod error;
 pub mod export;
 pub mod fabric;
 mod folder_lock;
+mod kinds;
 pub mod line;
 pub mod ls;
 mod outside;

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use soft_hca_core::config::{self, FabricName, LinkOptions};
+use soft_hca_core::config::{self, FabricName, LinkOptions, Strict};
 use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices, PortName};
 use soft_hca_daemon::device::like;
 use soft_hca_fault::{self, Plan};
 use soft_hca_record::check::Rule;
+use soft_hca_verbs::Choices;
 
 use super::check::Format;
 use super::{doctor, fabric};
@@ -271,6 +272,11 @@ pub struct DeviceArgs {
         verbatim_doc_comment
     )]
     pub strict: Option<Option<u64>>,
+    /// Make these kinds of choices alone, and be as kind as possible otherwise
+    ///
+    /// KINDS are names, separated by commas, or `none`: `soft-hca run --seeds` says which ones matter.
+    #[arg(long, value_name = "KINDS", verbatim_doc_comment)]
+    pub only_choices: Option<Choices>,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
     /// Everything that is not known of it is as ever. Completions that have failed have its vendor_err, where that
@@ -300,8 +306,8 @@ pub struct RunOptions {
     pub link: Option<LinkOptions>,
     /// Faults in the program.
     pub faults: Option<Plan>,
-    /// The seed, if the program is run strictly.
-    pub strict: Option<u64>,
+    /// How the program is run strictly, if it is.
+    pub strict: Option<Strict>,
 }
 
 impl DeviceArgs {
@@ -322,10 +328,12 @@ impl DeviceArgs {
         }
         let devices = Devices { name: self.name, specs, used: self.used, faults };
         let link = LinkOptions::wanted(self.roce, packets, self.pcap)?;
-        let strict = config::strict_seed(self.strict)?;
-        if let (Some(None), Some(seed)) = (self.strict, strict) {
+        let seed = config::strict_seed(self.strict)?;
+        let choices = config::strict_choices(self.only_choices)?;
+        if let (Some(None), Some(seed)) = (self.strict, seed) {
             eprintln!("soft-hca: --strict={seed}");
         }
+        let strict = seed.map(|seed| Strict { seed, choices });
         Ok(RunOptions { devices, link, faults: programs, strict })
     }
 }
@@ -362,6 +370,18 @@ pub struct RunArgs {
         requires = "seeds"
     )]
     pub timeout: u64,
+    /// With --seeds: look so long for the kinds of choices by which it fails; 0: do not look
+    ///
+    /// The run that has failed is done again, silently, 18 times at most: three times as it was, and then
+    /// with one kind less each time. It is said which kinds are left, and how to have that again.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "60",
+        requires = "seeds",
+        verbatim_doc_comment
+    )]
+    pub search: u64,
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,

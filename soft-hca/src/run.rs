@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use soft_hca_core::config::{self, FabricName, LinkOptions};
+use soft_hca_core::config::{self, FabricName, LinkOptions, Strict};
 use soft_hca_core::device_spec::{DeviceSet, Devices};
 use soft_hca_core::provider;
 use soft_hca_fault::Plan;
@@ -28,8 +28,8 @@ pub struct Options {
     pub link: Option<LinkOptions>,
     /// Faults in the program.
     pub faults: Option<Plan>,
-    /// The seed, if it is run strictly.
-    pub strict: Option<u64>,
+    /// How it is run strictly, if it is.
+    pub strict: Option<Strict>,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
 }
@@ -77,8 +77,9 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());
     }
-    if let Some(seed) = options.strict {
+    if let Some(Strict { seed, choices }) = options.strict {
         command.env(config::STRICT, seed.to_string());
+        command.env(config::STRICT_CHOICES, choices.to_string());
     }
     if std::env::var_os(provider::DRIVERS).is_none() && !Path::new(RXE_DRIVER).exists() {
         command.env(provider::DRIVERS, "rxe");

@@ -3,44 +3,39 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, IsTerminal, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use soft_hca_core::config::Strict;
 
 use super::line::RunOptions;
 use super::record::{self, OUT_OF_TIME, RecordOptions};
-use super::{Error, cannot};
+use super::{Error, cannot, kinds};
 
 /// How often, and with which seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// The first one.
-    pub first: u64,
+    /// The first one, and the kinds of choices.
+    pub first: Strict,
     /// Runs, at most.
     pub count: u64,
     /// How long each may take.
     pub time: Duration,
+    /// For how long it is looked for the choices by which a run fails.
+    pub search: Duration,
 }
 
 /// Runs a program with a seed after the other until it fails. Gives the exit status of the last run.
 pub fn run(seeds: Seeds, wanted: &RunOptions, command: &[OsString]) -> Result<u8, Error> {
-    let Seeds { first, count, time } = seeds;
+    let Seeds { first, count, time, search } = seeds;
+    let runs = Runs { time, wanted, command };
     let mut progress = Progress::new(count);
     for number in 0..count {
-        let seed = first.wrapping_add(number);
+        let strict = Strict { seed: first.seed.wrapping_add(number), ..first };
+        let seed = strict.seed;
         let file = new_file(seed)?;
         progress.begins(number, seed);
-        let status = record::record(&RecordOptions {
-            file: file.clone(),
-            limit: None,
-            fabric: None,
-            devices: wanted.devices.clone(),
-            link: wanted.link.clone(),
-            faults: wanted.faults.clone(),
-            strict: Some(seed),
-            time: Some(time),
-            compares_buffers: true,
-            command: command.to_vec(),
-        });
+        let status = runs.run(strict, &file, false);
         progress.ends();
         // The file of a run that failed to record is of no use.
         let status = status.inspect_err(|_| _ = fs::remove_file(&file))?;
@@ -50,17 +45,51 @@ pub fn run(seeds: Seeds, wanted: &RunOptions, command: &[OsString]) -> Result<u8
                 _ => format!("ends with status {status}"),
             };
             let file = file.display();
-            eprintln!("soft-hca: with --strict={seed} it {what}");
+            eprintln!("soft-hca: with {strict} it {what}");
             eprintln!(
                 "soft-hca: `soft-hca explain {file}` says what the device knows to have gone wrong"
             );
             eprintln!("soft-hca: `soft-hca check --record {file}` says what the program relied on");
+            if !search.is_zero() {
+                let again = |strict| runs.run(strict, Path::new("/dev/null"), true);
+                kinds::search(strict, status, Instant::now() + search, again)?.say(strict);
+            }
             return Ok(status);
         }
         fs::remove_file(&file).map_err(cannot(format!("remove {}", file.display())))?;
     }
-    eprintln!("soft-hca: it has passed with {count} seeds from {first} on");
+    let kinds = match first.choices.iter().count() {
+        0 => "no choices".to_string(),
+        count => format!("{count} kinds of choices, {}", first.choices),
+    };
+    eprintln!("soft-hca: it has passed with {count} seeds from {} on: {kinds}", first.seed);
     Ok(0)
+}
+
+/// Runs of a program.
+struct Runs<'a> {
+    time: Duration,
+    wanted: &'a RunOptions,
+    command: &'a [OsString],
+}
+
+impl Runs<'_> {
+    /// Runs it, with its record in a file. Gives its exit status.
+    fn run(&self, strict: Strict, file: &Path, is_silent: bool) -> Result<u8, Error> {
+        record::record(&RecordOptions {
+            file: file.into(),
+            limit: None,
+            fabric: None,
+            devices: self.wanted.devices.clone(),
+            link: self.wanted.link.clone(),
+            faults: self.wanted.faults.clone(),
+            strict: Some(strict),
+            time: Some(self.time),
+            is_silent,
+            compares_buffers: true,
+            command: self.command.to_vec(),
+        })
+    }
 }
 
 /// A new file for the record of a run; files that are there already stay.

@@ -202,6 +202,36 @@ fn seeds_one_after_the_other_until_one_fails() {
     place.assert_gone();
 }
 
+/// A run that fails is done again with fewer kinds of choices, and those are named by which it fails.
+#[test]
+fn seeds_name_the_choices_by_which_a_run_fails() {
+    let place = Place::new("strict-choices");
+    let Some(program) = compile(&place, PROMISES, &["ibverbs"]) else { return };
+    let text = |options: &[&str], case: &str| {
+        let mut command = place.command(&["run"]);
+        let output = command.args(options).args(["--", &program, case, "wrong"]).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // The buffer has other bytes as soon as the request is not executed at once.
+    let (_, reused) = text(&["--seeds", "20"], "reused");
+    assert_has(&reused, &["--only-choices=none it fails, too: it is enough"]);
+    let (_, unsearched) = text(&["--seeds", "20", "--search", "0"], "reused");
+    assert!(!unsearched.contains("--only-choices"), "{unsearched}");
+    // A receiver that the scheduler keeps from looking sees nothing.
+    let early = || text(&["--seeds", "20"], "watched").1;
+    let named = (0..20).map(|_| early()).find(|text| text.contains("not without one of them"));
+    assert_has(
+        &named.expect("twenty searches"),
+        &["    early: some bytes of a message are in memory"],
+    );
+    let others = "delay,landing,overtaken,together,lost,interrupted,rubbish,poll,pause,event";
+    for kinds in ["none", others] {
+        let (status, text) = text(&["--seeds", "5", "--only-choices", kinds], "watched");
+        assert_eq!(status, Some(0), "{text}");
+    }
+    place.assert_gone();
+}
+
 /// Records, and other files with their names, are not overwritten.
 #[test]
 fn seeds_leave_files_alone_that_they_have_not_made() {
@@ -274,6 +304,8 @@ fn seeds_are_numbers() {
     assert_has(&refused("", &["--strict=many"]), &["invalid value 'many' for '--strict[=<SEED>]'"]);
     assert_has(&refused("", &["--seeds", "0"]), &["--seeds"]);
     assert_has(&refused("", &["--timeout", "5"]), &["--seeds"]);
+    assert_has(&refused("", &["--search", "5"]), &["--seeds"]);
+    assert_has(&refused("", &["--only-choices", "early,late"]), &["late", "landing"]);
     let mut command = place.command(&["run", "--strict", "--", "true"]);
     let output = command.output().unwrap();
     assert!(output.status.success());

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use soft_hca_verbs::{Choices, UnknownChoice};
+
 use crate::device_spec::{self, DeviceSpec};
 use crate::system;
 
@@ -65,8 +67,11 @@ pub const PROVIDERS: &str = "SOFT_HCA_PROVIDERS";
 /// The seed of a program that is run strictly; see [`strict`].
 pub const STRICT: &str = "SOFT_HCA_STRICT_SEED";
 
+/// The kinds of choices that are made for such a program; see [`Strict`].
+pub const STRICT_CHOICES: &str = "SOFT_HCA_STRICT_CHOICES";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 17] = [
+pub const VARIABLES: [(&str, &str); 18] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -75,6 +80,7 @@ pub const VARIABLES: [(&str, &str); 17] = [
     (FAULT, "as --fault, several separated by blanks"),
     (PCAP, "as --pcap"),
     (STRICT, "as --strict=SEED"),
+    (STRICT_CHOICES, "as --only-choices"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
@@ -100,6 +106,23 @@ pub const DEVICES_FILE: &str = "devices";
 
 /// Bytes that the path of a socket may have.
 const MAX_SOCKET_PATH: usize = 107;
+
+/// How a program is run strictly. Displayed as the options that say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strict {
+    /// The seed of its choices.
+    pub seed: u64,
+    /// The kinds that are made by the seed; others get the kindest answer.
+    pub choices: Choices,
+}
+
+impl fmt::Display for Strict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, choices } = self;
+        write!(f, "--strict={seed}")?;
+        if *choices == Choices::ALL { Ok(()) } else { write!(f, " --only-choices={choices}") }
+    }
+}
 
 /// Errors in names and folders.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +151,9 @@ pub enum Error {
     /// A seed that is no number.
     #[error("{STRICT} is a number, the seed")]
     Seed,
+    /// A kind of choices that there is not.
+    #[error("{STRICT_CHOICES}: {0}")]
+    Choices(#[from] UnknownChoice),
     /// A fault that only a link has.
     #[error(
         "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
@@ -254,7 +280,16 @@ pub fn strict_seed(given: Option<Option<u64>>) -> Result<Option<u64>, Error> {
     match (given, variable(STRICT)) {
         (Some(seed), _) => Ok(Some(seed.unwrap_or_else(|| system::random() % 1_000_000))),
         (None, None) => Ok(None),
-        (None, Some(_)) => strict().map(Some).ok_or(Error::Seed),
+        (None, Some(_)) => strict().map(|strict| Some(strict.seed)).ok_or(Error::Seed),
+    }
+}
+
+/// The kinds of choices that a command line wants, or the environment if it does not mention any.
+pub fn strict_choices(given: Option<Choices>) -> Result<Choices, Error> {
+    match (given, variable(STRICT_CHOICES)) {
+        (Some(choices), _) => Ok(choices),
+        (None, None) => Ok(Choices::ALL),
+        (None, Some(text)) => Ok(text.to_string_lossy().parse()?),
     }
 }
 
@@ -314,10 +349,11 @@ pub fn runs_port() -> bool {
     is_hooked() && variable(OWN_PORT).is_none_or(|value| value != "0") && strict().is_none()
 }
 
-/// The seed, if the program is to be run strictly: as unkind as the specification allows. What is no
+/// How the program is to be run strictly, if it is: as unkind as the specification allows. What is no
 /// number is as if nobody had said anything; `soft-hca` refuses it.
-pub fn strict() -> Option<u64> {
-    variable(STRICT)?.to_str()?.parse().ok()
+pub fn strict() -> Option<Strict> {
+    let seed = variable(STRICT)?.to_str()?.parse().ok()?;
+    Some(Strict { seed, choices: strict_choices(None).unwrap_or_default() })
 }
 
 /// A variable that is not empty.

@@ -14,12 +14,12 @@ use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use soft_hca_core::arena::Scope;
-use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET};
+use soft_hca_core::config::{self, FabricName, LinkOptions, SOCKET, Strict};
 use soft_hca_core::device_spec::{DeviceSpec, Devices, MAX_PKEYS};
 use soft_hca_core::errno::Errno;
 use soft_hca_core::rpc::{Connection, Created, FileKind, Request};
@@ -76,9 +76,11 @@ pub struct RecordOptions {
     /// See [`Options::faults`].
     pub faults: Option<Plan>,
     /// See [`Options::strict`].
-    pub strict: Option<u64>,
+    pub strict: Option<Strict>,
     /// How long the program may take: it is ended then, and nothing is said of the record.
     pub time: Option<Duration>,
+    /// Whether the program's output goes nowhere.
+    pub is_silent: bool,
     /// Whether buffers of sends are compared, which `check` asks for.
     pub compares_buffers: bool,
     /// The program and its arguments; empty to record a fabric that runs.
@@ -97,7 +99,7 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
     let (program, membership) = if options.command.is_empty() {
         (None, None)
     } else {
-        let (program, membership) = run::prepare(&Options {
+        let (mut program, membership) = run::prepare(&Options {
             fabric: fabric.clone(),
             devices: options.devices.clone(),
             link: options.link.clone(),
@@ -105,6 +107,9 @@ pub fn record(options: &RecordOptions) -> Result<u8, Error> {
             strict: options.strict,
             command: options.command.clone(),
         })?;
+        if options.is_silent {
+            program.stdout(Stdio::null()).stderr(Stdio::null());
+        }
         (Some(program), Some(membership))
     };
     let connection = observe(&dir, &fabric)?;

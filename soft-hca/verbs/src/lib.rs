@@ -27,6 +27,7 @@
 //! | `object` | kinds of objects | |
 //! | `error_number` | error numbers of refused calls | `errno.h` |
 //! | [`cause`] | why work requests wait or fail | |
+//! | `choice` | choices that `--strict` makes | |
 //! | `failure` | failures that adapters tell apart by a number of their own | |
 //! | `refusal` | why calls are refused | |
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@
 mod word;
 
 pub mod cause;
+mod choice;
 mod completion;
 mod error_number;
 mod event;
@@ -49,6 +51,7 @@ mod refusal;
 mod work;
 
 pub use cause::Cause;
+pub use choice::{Choice, Choices, UnknownChoice};
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};

@@ -24,7 +24,7 @@ use crate::arena::ring_location::RingLocation;
 use crate::arena::scope::Scope;
 
 /// First word of an arena: "softhca" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x0f");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"softhca\x10");
 
 /// Processes that have opened a device.
 pub const MAX_PROCS: usize = 1024;

@@ -159,7 +159,12 @@ entry! {
         // Of requests that are put off, see `engine::strict` and `engine::delayed_writes`
         /// The seed of choices if the program is run strictly; otherwise 0.
         pub strict_seed: AtomicU64,
-        /// How many choices have been made.
+        /// Kinds of choices that get the kindest answer: `Choices::others`.
+        pub strict_others: AtomicU32,
+        /// How many of its completions have failed, if the program is run strictly.
+        pub failed_completions: AtomicU32,
+        /// The number of the request at the head, of all that were there, if the program is run strictly; otherwise how
+        /// many choices have been made.
         pub put_off_choices: AtomicU32,
         /// The time until which the request at the head is put off; 0 if it is not. That is `Env::put_off_now_ns` of a
         /// strict program's, otherwise `CLOCK_MONOTONIC` without the lowest bit: see `engine::delayed_writes`.

@@ -12,7 +12,7 @@ use crate::engine::credit::{cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::notification::notify;
-use crate::engine::strict_choice::{choose, is_strict};
+use crate::engine::strict_choice::{draws_of_failed, is_strict};
 use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
@@ -58,7 +58,8 @@ fn failed(arena: &Arena, cqe: Cqe) -> Cqe {
         wc_opcode::RECV_RDMA_WITH_IMM,
     ];
     let Some(qp) = arena.qp(cqe.qp_num).filter(|qp| is_strict(qp)) else { return cqe };
-    let choose = |limit| choose(qp, limit) as u32;
+    let Some(mut draws) = draws_of_failed(qp) else { return cqe };
+    let mut choose = |limit| draws.below(limit) as u32;
     Cqe {
         opcode: KINDS[choose(KINDS.len() as u64) as usize],
         byte_len: choose(1 << 16),

@@ -13,11 +13,14 @@
 //! then. A write may have its completion before it is in the peer's memory, where it is before anything behind it on
 //! the same queue pair. An atomic operation is none to the peer's processor.
 //!
-//! All choices are made by the queue pair's seed and by how many were made before.
+//! All choices are made by the queue pair's seed, and by their kind and the number of the request ([`strict_choice`]).
+//!
+//! [`strict_choice`]: super::strict_choice
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use arrayvec::ArrayVec;
+use soft_hca_verbs::Choice;
 
 use crate::arena::{Mapping, Qp};
 use crate::engine::actor::Actor;
@@ -28,9 +31,9 @@ use crate::engine::request::Requester;
 use crate::engine::responder::has_receive;
 use crate::engine::route::local_peer;
 use crate::engine::strict_bytes::{self, PIECES, Places};
-use crate::engine::strict_choice::choose;
+use crate::engine::strict_choice::draws;
 use crate::engine::turn::{Bytes, Turn};
-use crate::put_off::{self, DELAYS, Delays};
+use crate::put_off::{self, DELAYS, Delays, Draws};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{WrOpcode, opcode, qp_type, send_flag};
 
@@ -62,7 +65,8 @@ const DELAYS_OF_LANDING: Delays = [(8, 1_000_000), (13, 5_000_000), (16, 20_000_
 /// For how many nanoseconds the next request is put off.
 fn delay(qp: &Qp, kind: u32) -> u64 {
     let delays = if kind == opcode::RDMA_WRITE { DELAYS_OF_WRITES } else { DELAYS };
-    put_off::delay_ns(delays, |limit| choose(qp, limit))
+    draws(qp, Choice::Delay)
+        .map_or(put_off::LEAST_NS, |mut draws| put_off::delay_ns(delays, &mut draws))
 }
 
 /// The share of `limit` requests from the head on that is executed now; `None` if none is, and the daemon
@@ -77,9 +81,18 @@ pub(super) fn turn(
     let mut transit = in_transit.take(requester.qpn);
     let head = requester.head();
     transit.reach(head, requester.ring.advance(head, 1));
+    reach(requester);
     let turn = turn_of(actor, requester, limit, &mut transit, deferred);
     in_transit.put(requester.qpn, transit);
     turn
+}
+
+/// The request at the head is the place of choices from here on: its number among those that were ever at the
+/// head, which is the same whatever was chosen before.
+fn reach(requester: &Requester<'_>) {
+    let before = requester.qp.put_off_choices.load(Acquire);
+    let passed = requester.ring.distance(before, requester.head());
+    requester.qp.put_off_choices.store(before.wrapping_add(passed), Release);
 }
 
 fn turn_of(
@@ -97,10 +110,13 @@ fn turn_of(
         let mut due = qp.put_off_until_ns.load(Acquire);
         if due == 0 {
             due = now + delay(qp, wqe.opcode);
+            let early = draws(qp, Choice::Early);
             // Nothing of it passes a write of before, which may stay on its way for as long.
-            if transit.late.is_empty() || choose(qp, 2) == 0 {
+            let begins = |draws: &mut Draws| transit.late.is_empty() || draws.below(2) == 0;
+            if let Some(mut early) = early.and_then(|mut early| begins(&mut early).then_some(early))
+            {
                 strict_bytes::land(actor, transit.late.drain(..));
-                begin(actor, requester, &wqe, transit, deferred);
+                begin(actor, requester, &wqe, transit, (&mut early, deferred));
             }
         }
         if now < due {
@@ -112,8 +128,9 @@ fn turn_of(
     }
     strict_bytes::land(actor, transit.late.drain(..));
     if requester.kind == qp_type::UD {
-        let limit = limit.min(1 + choose(qp, TOGETHER) as u32);
-        let is_lost = choose(qp, LOST_ONE_IN) == 0;
+        let limit = limit.min(together(qp));
+        let is_lost =
+            draws(qp, Choice::Lost).is_some_and(|mut draws| draws.below(LOST_ONE_IN) == 0);
         return Some(Turn { limit, bytes: if is_lost { Bytes::Lost } else { Bytes::Move } });
     }
     if WrOpcode(wqe.opcode).has_response() {
@@ -123,8 +140,13 @@ fn turn_of(
     }
     let bytes = finish(actor, requester, &wqe, transit, deferred);
     let is_alone = bytes == Bytes::Moved || !transit.ahead.is_empty();
-    let together = if is_alone { 1 } else { 1 + choose(qp, TOGETHER) as u32 };
+    let together = if is_alone { 1 } else { together(qp) };
     Some(Turn { limit: limit.min(together), bytes })
+}
+
+/// How many requests are executed together.
+fn together(qp: &Qp) -> u32 {
+    1 + draws(qp, Choice::Together).map_or(0, |mut draws| draws.below(TOGETHER) as u32)
 }
 
 /// Whether the request at the head takes a receive, and its peer has none.
@@ -144,7 +166,7 @@ fn begin(
     requester: &Requester<'_>,
     wqe: &SendWqe<'_>,
     transit: &mut Transit,
-    deferred: &mut Deferred,
+    (early, deferred): (&mut Draws, &mut Deferred),
 ) {
     let index = requester.head();
     if requester.is_fenced(wqe) || transit.ahead_at(index).is_some() {
@@ -155,12 +177,11 @@ fn begin(
     if is_send {
         places.fill(actor, PATTERN, EARLY_BYTES);
     }
-    let qp = requester.qp;
-    let is_whole = choose(qp, WHOLE_ONE_IN) == 0;
-    let is_in_part = is_send || choose(qp, LATE_ONE_IN) != 0;
+    let is_whole = early.below(WHOLE_ONE_IN) == 0;
+    let is_in_part = is_send || early.below(LATE_ONE_IN) != 0;
     let mut left = Vec::new();
-    for piece in pieces(qp, &places).into_iter().rev() {
-        let is_early = is_whole || (is_in_part && choose(qp, 2) == 0);
+    for piece in pieces(early, &places).into_iter().rev() {
+        let is_early = is_whole || (is_in_part && early.below(2) == 0);
         // Bytes that cannot be moved now fail later.
         if !is_early || places.move_piece(actor, piece).is_err() {
             left.push(piece);
@@ -176,11 +197,11 @@ fn begin(
 }
 
 /// The pieces in which a message's bytes come, as far as they may come early.
-fn pieces(qp: &Qp, places: &Places<'_>) -> ArrayVec<(u64, u64), PIECES> {
+fn pieces(early: &mut Draws, places: &Places<'_>) -> ArrayVec<(u64, u64), PIECES> {
     let length = places.length().min(EARLY_BYTES);
     let mut cuts = ArrayVec::<u64, { PIECES + 1 }>::from_iter([0, length]);
     while !cuts.is_full() && (cuts.len() as u64) <= length {
-        cuts.push(places.cut(choose(qp, length)));
+        cuts.push(places.cut(early.below(length)));
     }
     cuts.sort_unstable();
     strict_bytes::between(&cuts)
@@ -195,14 +216,14 @@ fn overtake(
     transit: &mut Transit,
     deferred: &mut Deferred,
 ) {
-    let qp = requester.qp;
+    let Some(mut draws) = draws(requester.qp, Choice::Overtaken) else { return };
     if requester.kind != qp_type::RC
         || !transit.ahead.is_empty()
-        || choose(qp, IN_ORDER_ONE_IN) == 0
+        || draws.below(IN_ORDER_ONE_IN) == 0
     {
         return;
     }
-    let lands = choose(qp, IN_ORDER_ONE_IN) != 0;
+    let lands = draws.below(IN_ORDER_ONE_IN) != 0;
     for number in 1..limit.min(MAX_AHEAD) {
         let index = requester.ring.advance(requester.head(), number);
         let wqe = requester.wqe(index);
@@ -279,16 +300,18 @@ fn finish(
         _ => return Bytes::Move,
     };
     places.drain(actor);
-    let is_late = wqe.opcode == opcode::RDMA_WRITE
-        && places.length() <= EARLY_BYTES
-        && choose(qp, IN_TIME_ONE_IN) != 0;
-    if is_late || bytes.is_some() {
+    let may_be_late = wqe.opcode == opcode::RDMA_WRITE && places.length() <= EARLY_BYTES;
+    let landing = draws(qp, Choice::Landing).filter(|_| may_be_late);
+    let lands_after = landing.and_then(|mut draws| {
+        let is_late = draws.below(IN_TIME_ONE_IN) != 0;
+        is_late.then(|| put_off::delay_ns(DELAYS_OF_LANDING, &mut draws))
+    });
+    if lands_after.is_some() || bytes.is_some() {
         let bytes = bytes.map_or_else(|| places.read(actor, &left), Ok);
         let Ok(bytes) = bytes else { return Bytes::Move };
-        let delay = put_off::delay_ns(DELAYS_OF_LANDING, |limit| choose(qp, limit));
-        let due = actor.env.put_off_now_ns() + delay;
+        let due = actor.env.put_off_now_ns() + lands_after.unwrap_or(0);
         let late = places.late(bytes, &left, due);
-        if is_late {
+        if lands_after.is_some() {
             deferred.put_off.push((requester.qpn, due));
             transit.late.push(late);
         } else {

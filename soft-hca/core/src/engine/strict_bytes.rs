@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use soft_hca_verbs::Choice;
 
 use crate::arena::Qp;
 use crate::engine::actor::Actor;
@@ -15,7 +16,7 @@ use crate::engine::proc::DAEMON;
 use crate::engine::process_memory;
 use crate::engine::request::Requester;
 use crate::engine::segments::{Fault, Memory, Segment, SegmentList};
-use crate::engine::strict_choice::{choose, is_strict};
+use crate::engine::strict_choice::{draws, is_strict};
 use crate::uapi::rxe::SendWqe;
 use crate::uapi::verbs::{WrOpcode, opcode, qp_type};
 
@@ -172,7 +173,9 @@ pub(super) fn land(actor: &Actor<'_>, late: impl IntoIterator<Item = Late>) {
 
 /// Another access comes between what an atomic operation reads and what it writes, be it the processor's.
 pub(super) fn interrupt(actor: &Actor<'_>, qp: &Qp, proc: usize, word: Segment) {
-    if actor.me != DAEMON || !is_strict(qp) || choose(qp, SLOW_ONE_IN) != 0 {
+    let is_slow =
+        || draws(qp, Choice::Interrupted).is_some_and(|mut draws| draws.below(SLOW_ONE_IN) == 0);
+    if actor.me != DAEMON || !is_strict(qp) || !is_slow() {
         return;
     }
     if let Some(in_transit) = actor.env.in_transit() {

@@ -2,13 +2,25 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use crate::arena::Qp;
-use crate::put_off;
+use soft_hca_verbs::{Choice, Choices};
 
-/// The next choice of a queue pair: a number below a limit.
-pub(super) fn choose(qp: &Qp, limit: u64) -> u64 {
-    let number = qp.put_off_choices.fetch_add(1, AcqRel);
-    put_off::choice(qp.strict_seed.load(Acquire), number.into(), limit)
+use crate::arena::Qp;
+use crate::put_off::Draws;
+
+/// Numbers for a choice about the request at the head of a queue pair; none if the kindest answer is wanted.
+pub(super) fn draws(qp: &Qp, choice: Choice) -> Option<Draws> {
+    draws_at(qp, choice, qp.put_off_choices.load(Acquire))
+}
+
+/// The same about a completion that has failed.
+pub(super) fn draws_of_failed(qp: &Qp) -> Option<Draws> {
+    draws_at(qp, Choice::Rubbish, qp.failed_completions.fetch_add(1, AcqRel))
+}
+
+fn draws_at(qp: &Qp, choice: Choice, place: u32) -> Option<Draws> {
+    let choices = Choices::of_others(qp.strict_others.load(Acquire));
+    let seed = qp.strict_seed.load(Acquire);
+    choices.has(choice).then(|| Draws::new(seed, choice, place.into()))
 }
 
 /// Whether a queue pair's program is run strictly.

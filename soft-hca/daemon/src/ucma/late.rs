@@ -8,7 +8,8 @@
 
 use std::num::NonZeroU64;
 
-use soft_hca_core::put_off::{self, DELAYS};
+use soft_hca_core::put_off::{self, DELAYS, Draws};
+use soft_hca_verbs::Choice;
 
 use super::id::Key;
 use super::waiting::Waiting;
@@ -29,10 +30,9 @@ impl Late {
 
     /// Takes an event that is brought forth at a time.
     pub(super) fn push(&mut self, event: Waiting, now_ns: u64) {
-        let delay_ns = put_off::delay_ns(DELAYS, |limit| {
-            self.choices += 1;
-            put_off::choice(self.seed.get(), self.choices, limit)
-        });
+        self.choices += 1;
+        let mut draws = Draws::new(self.seed.get(), Choice::Event, self.choices);
+        let delay_ns = put_off::delay_ns(DELAYS, &mut draws);
         let same = self.events.iter().filter(|(_, other)| other.about() == event.about());
         let least_ns = same.map(|(due_ns, _)| *due_ns).max().unwrap_or(0);
         let due_ns = least_ns.max(now_ns + delay_ns);

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_fault::Random;
+use soft_hca_verbs::Choice;
 
 use crate::client::of_process::OfProcess;
 use crate::client::process::Process;
+use crate::client::strict::choices::makes;
 use crate::client::strict::wait;
 
 /// Polls in a row that find nothing, at most.
@@ -61,7 +63,7 @@ pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
     let mut queues = queues();
     let Some(queue) = queues.get_mut(&index) else { return false };
     let unread = unread(arena, index);
-    if unread == 0 || queue.owed > 0 {
+    if unread == 0 || queue.owed > 0 || !makes(Choice::Poll) {
         return false;
     }
     let chosen = queue.left.unwrap_or_else(|| match queue.random.below(2) {
@@ -81,6 +83,9 @@ pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
 /// many times once.
 fn pause(process: &Process, seed: u64, one_in: u64, most: Duration) {
     static RANDOM: OfProcess<Option<Random>> = OfProcess::new();
+    if !makes(Choice::Pause) {
+        return;
+    }
     let pause = {
         let mut random = RANDOM.lock();
         let random = random.get_or_insert_with(|| Random::new(seed));

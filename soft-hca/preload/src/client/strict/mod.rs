@@ -13,6 +13,7 @@
 //! Whether a program is run so is decided once, before its first object is there. Otherwise nothing of this
 //! is on any way.
 
+mod choices;
 pub(super) mod depth;
 pub(super) mod late;
 pub(super) mod wait;
@@ -33,9 +34,11 @@ use soft_hca_core::uapi::uverbs::answer;
 use soft_hca_core::uapi::uverbs::{Command, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
 
+use soft_hca_verbs::Choice;
 use zerocopy::FromBytes;
 
 use crate::client::process::Process;
+use choices::{choices, makes};
 use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
@@ -43,7 +46,7 @@ use depth::{Depths, RequestedDepth, depths};
 pub(super) fn seed() -> Option<u64> {
     static SEED: OnceLock<Option<u64>> = OnceLock::new();
     *SEED.get_or_init(|| {
-        let seed = config::strict()?;
+        let seed = config::strict()?.seed;
         let mut hasher = DefaultHasher::new();
         (seed, std::env::current_exe().ok()).hash(&mut hasher);
         Some(hasher.finish())
@@ -64,9 +67,10 @@ fn next_seed(seed: u64) -> u64 {
     seed.wrapping_add(number.wrapping_mul(0xd134_2543_de82_ef95)) | 1
 }
 
-/// The seed of the next file of connection events, if this program is run strictly.
+/// The seed of the next file of connection events, if this program is run strictly and has them put off.
 pub(super) fn seed_of_events() -> Option<NonZeroU64> {
-    NonZeroU64::new(next_seed(seed()?))
+    let seed = next_seed(seed()?);
+    NonZeroU64::new(seed).filter(|_| makes(Choice::Event))
 }
 
 /// The objects that the handles in a command name.
@@ -214,6 +218,7 @@ fn begin(
         put(bytes, at, value);
     }
     if let Some(qp) = arena.qp(qpn) {
+        qp.strict_others.store(choices().others(), Release);
         qp.strict_seed.store(seed, Release);
     }
     let is_shared = requested.is_srq != 0;

@@ -65,7 +65,7 @@ impl Choice {
         }
     }
 
-    /// What happens by it, as a sentence without its full stop.
+    /// Its effect, as a sentence without its full stop.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Delay => "requests take longer, some more than others",

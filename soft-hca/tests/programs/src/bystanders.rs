@@ -139,8 +139,11 @@ impl Bystanders {
             let line = format!("ibv_rc_pingpong -e -g 1 -n 100 -p {port}");
             let mut server = place.start(&line);
             let is_up = loop {
-                if tcp::listens(port) || self.is_over.load(Relaxed) {
-                    break tcp::listens(port);
+                if tcp::listens(port) {
+                    break true;
+                }
+                if self.is_over.load(Relaxed) {
+                    break false;
                 }
                 assert!(!server.has_ended(), "{}", server.output());
                 thread::sleep(LOOK);

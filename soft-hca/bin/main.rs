@@ -15,18 +15,33 @@ use soft_hca::record::{self, RecordOptions};
 use soft_hca::seeds::{self, Seeds};
 use soft_hca::show::Lines;
 use soft_hca::{Error, change, doctor, export, fabric, ls, run, show, timers, vendor_err};
-use soft_hca_core::config::{self, FabricName, Strict};
+use soft_hca_core::config::{self, FabricName};
 
 fn execute(command: Subcommands) -> Result<ExitCode, Error> {
     match command {
-        Subcommands::Run(RunArgs { explain, seeds, timeout, search, fabric, device, command }) => {
+        Subcommands::Run(RunArgs {
+            explain,
+            seeds,
+            timeout,
+            search,
+            at_once,
+            one,
+            record,
+            fabric,
+            device,
+            command,
+        }) => {
             if let Some(count) = seeds {
-                let (first, time) = (device.strict.flatten(), Duration::from_secs(timeout));
-                let choices = config::strict_choices(device.only_choices)?;
-                let first = Strict { seed: first.unwrap_or(1), choices };
-                let seeds = Seeds { first, count, time, search: Duration::from_secs(search) };
-                let device = DeviceArgs { strict: None, ..device };
-                return seeds::run(seeds, &device.run_options()?, &command).map(ExitCode::from);
+                let first = device.strict_with(device.strict.flatten().unwrap_or(1))?;
+                let time = Duration::from_secs(timeout);
+                let search = Duration::from_secs(search);
+                let seeds = Seeds { first, count, time, search, at_once: at_once.into() };
+                let wanted = DeviceArgs { strict: None, ..device }.run_options()?;
+                let status = match one.zip(record) {
+                    Some((seed, file)) => seeds::one(seeds, seed, &file, &wanted, &command),
+                    None => seeds::run(seeds, &wanted, &command),
+                };
+                return status.map(ExitCode::from);
             }
             let fabric = fabric.map_or_else(FabricName::of_environment, Ok)?;
             let RunOptions { devices, link, faults, strict } = device.run_options()?;

@@ -37,6 +37,7 @@
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the map is of all modules")]
 
+mod at_once;
 pub mod change;
 pub mod check;
 mod daemonize;
@@ -46,15 +47,16 @@ mod error;
 pub mod export;
 pub mod fabric;
 mod folder_lock;
-mod kinds;
 pub mod line;
 pub mod ls;
 mod outside;
+mod posted;
 mod preload;
 mod rdma_core;
 pub mod record;
 pub mod run;
 mod sanitizer;
+mod search;
 pub mod seeds;
 pub mod show;
 pub mod timers;

@@ -11,7 +11,7 @@ use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices, PortName
 use soft_hca_daemon::device::like;
 use soft_hca_fault::{self, Plan};
 use soft_hca_record::check::Rule;
-use soft_hca_verbs::Choices;
+use soft_hca_verbs::{Choices, RequestSpan};
 
 use super::check::Format;
 use super::{doctor, fabric};
@@ -277,6 +277,11 @@ pub struct DeviceArgs {
     /// KINDS are names, separated by commas, or `none`: `soft-hca run --seeds` says which ones matter.
     #[arg(long, value_name = "KINDS", verbatim_doc_comment)]
     pub only_choices: Option<Choices>,
+    /// Make choices about these send work requests alone, and be as kind as possible to others
+    ///
+    /// They are counted for each queue pair, from 1 on: N, FROM-TO, or FROM- for all from there on.
+    #[arg(long, value_name = "NUMBERS", verbatim_doc_comment)]
+    pub only_requests: Option<RequestSpan>,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
     /// Everything that is not known of it is as ever. Completions that have failed have its vendor_err, where that
@@ -311,8 +316,20 @@ pub struct RunOptions {
 }
 
 impl DeviceArgs {
+    /// How a program is run strictly with a seed.
+    pub fn strict_with(&self, seed: u64) -> Result<Strict, config::Error> {
+        let choices = config::strict_choices(self.only_choices)?;
+        let requests = config::strict_requests(self.only_requests)?;
+        Ok(Strict { seed, choices, requests })
+    }
+
     /// The options of these arguments, or of the environment.
     pub fn run_options(self) -> Result<RunOptions, config::Error> {
+        let seed = config::strict_seed(self.strict)?;
+        if let (Some(None), Some(seed)) = (self.strict, seed) {
+            eprintln!("soft-hca: --strict={seed}");
+        }
+        let strict = seed.map(|seed| self.strict_with(seed)).transpose()?;
         let (packets, faults, programs) = config::faults(self.fault)?.split();
         let mut specs = config::devices(self.device)?;
         if self.like.is_some() && specs.is_empty() {
@@ -328,12 +345,6 @@ impl DeviceArgs {
         }
         let devices = Devices { name: self.name, specs, used: self.used, faults };
         let link = LinkOptions::wanted(self.roce, packets, self.pcap)?;
-        let seed = config::strict_seed(self.strict)?;
-        let choices = config::strict_choices(self.only_choices)?;
-        if let (Some(None), Some(seed)) = (self.strict, seed) {
-            eprintln!("soft-hca: --strict={seed}");
-        }
-        let strict = seed.map(|seed| Strict { seed, choices });
         Ok(RunOptions { devices, link, faults: programs, strict })
     }
 }
@@ -370,10 +381,11 @@ pub struct RunArgs {
         requires = "seeds"
     )]
     pub timeout: u64,
-    /// With --seeds: look so long for the kinds of choices by which it fails; 0: do not look
+    /// With --seeds: look so long for the choices by which it fails; 0: do not look
     ///
-    /// The run that has failed is done again, silently, 18 times at most: three times as it was, and then
-    /// with one kind less each time. It is said which kinds are left, and how to have that again.
+    /// The run that has failed is done again, silently: three times as it was, then with one kind of choices
+    /// less each time, then with choices about fewer requests. It is said which kinds and which requests
+    /// are left, and how to have that again.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -382,6 +394,25 @@ pub struct RunArgs {
         verbatim_doc_comment
     )]
     pub search: u64,
+    /// With --seeds: so many runs at once
+    ///
+    /// They read nothing (standard input is empty), and what one has printed appears when it has ended, in the order of the
+    /// seeds. Runs that have begun when one fails are waited for.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..),
+        requires = "seeds",
+        verbatim_doc_comment
+    )]
+    pub at_once: u16,
+    /// The run of --at-once with this seed
+    #[arg(long, value_name = "SEED", hide = true, requires = "record")]
+    pub one: Option<u64>,
+    /// Its record
+    #[arg(long, value_name = "FILE", hide = true, requires = "one")]
+    pub record: Option<PathBuf>,
     /// The fabric [default: SOFT_HCA_FABRIC, else `default`]
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<FabricName>,

@@ -77,9 +77,10 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());
     }
-    if let Some(Strict { seed, choices }) = options.strict {
+    if let Some(Strict { seed, choices, requests }) = options.strict {
         command.env(config::STRICT, seed.to_string());
         command.env(config::STRICT_CHOICES, choices.to_string());
+        command.env(config::STRICT_REQUESTS, requests.to_string());
     }
     if std::env::var_os(provider::DRIVERS).is_none() && !Path::new(RXE_DRIVER).exists() {
         command.env(provider::DRIVERS, "rxe");

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use soft_hca_core::config::Strict;
 
+use super::at_once::{AtOnce, Ended};
 use super::line::RunOptions;
+use super::posted::Posted;
 use super::record::{self, OUT_OF_TIME, RecordOptions};
-use super::{Error, cannot, kinds};
+use super::{Error, cannot, search};
 
 /// How often, and with which seeds.
 #[derive(Clone, Copy, Debug)]
@@ -23,47 +25,106 @@ pub struct Seeds {
     pub time: Duration,
     /// For how long it is looked for the choices by which a run fails.
     pub search: Duration,
+    /// How many runs go on at once.
+    pub at_once: usize,
 }
 
-/// Runs a program with a seed after the other until it fails. Gives the exit status of the last run.
+/// Runs a program with a seed after the other until it fails. Gives the exit status of the first run that has
+/// failed.
 pub fn run(seeds: Seeds, wanted: &RunOptions, command: &[OsString]) -> Result<u8, Error> {
-    let Seeds { first, count, time, search } = seeds;
+    let Seeds { first, count, time, at_once, .. } = seeds;
     let runs = Runs { time, wanted, command };
+    let failed = match at_once {
+        1 => one_after_the_other(first, count, &runs)?,
+        _ => several(first, count, at_once, &runs)?,
+    };
+    match failed {
+        Some(ended) => {
+            runs.look_for_choices(seeds, &ended)?;
+            Ok(ended.status)
+        }
+        None => {
+            let kinds = match first.choices.iter().count() {
+                0 => "no choices".to_string(),
+                count => format!("{count} kinds of choices, {}", first.choices),
+            };
+            eprintln!("soft-hca: it has passed with {count} seeds from {} on: {kinds}", first.seed);
+            Ok(0)
+        }
+    }
+}
+
+/// Runs a program with one of the seeds, its record in a file. Gives its exit status.
+pub fn one(
+    seeds: Seeds,
+    seed: u64,
+    file: &Path,
+    wanted: &RunOptions,
+    command: &[OsString],
+) -> Result<u8, Error> {
+    let runs = Runs { time: seeds.time, wanted, command };
+    // The file of a run that failed to record is of no use.
+    runs.run(Strict { seed, ..seeds.first }, file, false).inspect_err(|_| _ = fs::remove_file(file))
+}
+
+/// The first run that fails, of those that are made one after the other.
+fn one_after_the_other(first: Strict, count: u64, runs: &Runs<'_>) -> Result<Option<Ended>, Error> {
     let mut progress = Progress::new(count);
     for number in 0..count {
-        let strict = Strict { seed: first.seed.wrapping_add(number), ..first };
-        let seed = strict.seed;
+        let seed = first.seed.wrapping_add(number);
         let file = new_file(seed)?;
         progress.begins(number, seed);
-        let status = runs.run(strict, &file, false);
+        let status = runs.run(Strict { seed, ..first }, &file, false);
         progress.ends();
         // The file of a run that failed to record is of no use.
         let status = status.inspect_err(|_| _ = fs::remove_file(&file))?;
         if status != 0 {
-            let what = match status {
-                OUT_OF_TIME => format!("has not ended after {} s", time.as_secs()),
-                _ => format!("ends with status {status}"),
-            };
-            let file = file.display();
-            eprintln!("soft-hca: with {strict} it {what}");
-            eprintln!(
-                "soft-hca: `soft-hca explain {file}` says what the device knows to have gone wrong"
-            );
-            eprintln!("soft-hca: `soft-hca check --record {file}` says what the program relied on");
-            if !search.is_zero() {
-                let again = |strict| runs.run(strict, Path::new("/dev/null"), true);
-                kinds::search(strict, status, Instant::now() + search, again)?.say(strict);
-            }
-            return Ok(status);
+            let ended = Ended { seed, file, status };
+            runs.say(first, &ended);
+            return Ok(Some(ended));
         }
-        fs::remove_file(&file).map_err(cannot(format!("remove {}", file.display())))?;
+        remove(&file)?;
     }
-    let kinds = match first.choices.iter().count() {
-        0 => "no choices".to_string(),
-        count => format!("{count} kinds of choices, {}", first.choices),
-    };
-    eprintln!("soft-hca: it has passed with {count} seeds from {} on: {kinds}", first.seed);
-    Ok(0)
+    Ok(None)
+}
+
+/// The first run that fails, in the order of their seeds, of those that are made at once.
+fn several(
+    first: Strict,
+    count: u64,
+    at_once: usize,
+    runs: &Runs<'_>,
+) -> Result<Option<Ended>, Error> {
+    let mut progress = Progress::new(count);
+    let mut numbers = 0..count;
+    let (mut running, mut failed, mut passed) = (AtOnce::default(), None, 0);
+    loop {
+        while failed.is_none() && running.count() < at_once {
+            let Some(number) = numbers.next() else { break };
+            let seed = first.seed.wrapping_add(number);
+            running.begin(seed, new_file(seed)?)?;
+        }
+        progress.begins(passed, first.seed.wrapping_add(passed));
+        let ended = running.end_first()?;
+        progress.ends();
+        match ended {
+            None => return Ok(failed),
+            Some(ended) if ended.status == 0 => {
+                passed += 1;
+                remove(&ended.file)?;
+            }
+            // It has said why it recorded nothing.
+            Some(ended) if !ended.file.exists() => failed = failed.or(Some(ended)),
+            Some(ended) => {
+                runs.say(first, &ended);
+                failed = failed.or(Some(ended));
+            }
+        }
+    }
+}
+
+fn remove(file: &Path) -> Result<(), Error> {
+    fs::remove_file(file).map_err(cannot(format!("remove {}", file.display())))
 }
 
 /// Runs of a program.
@@ -74,6 +135,34 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
+    /// Says that a run has failed, and what there is to be had of it.
+    fn say(&self, first: Strict, ended: &Ended) {
+        let Ended { seed, file, status } = ended;
+        let (strict, file) = (Strict { seed: *seed, ..first }, file.display());
+        let what = match *status {
+            OUT_OF_TIME => format!("has not ended after {} s", self.time.as_secs()),
+            status => format!("ends with status {status}"),
+        };
+        eprintln!("soft-hca: with {strict} it {what}");
+        eprintln!(
+            "soft-hca: `soft-hca explain {file}` says what the device knows to have gone wrong"
+        );
+        eprintln!("soft-hca: `soft-hca check --record {file}` says what the program relied on");
+    }
+
+    /// Looks for the choices by which a run has failed, for as long as is wanted, and says which.
+    fn look_for_choices(&self, seeds: Seeds, ended: &Ended) -> Result<(), Error> {
+        if seeds.search.is_zero() || !ended.file.exists() {
+            return Ok(());
+        }
+        let strict = Strict { seed: ended.seed, ..seeds.first };
+        let posted = Posted::read(&ended.file)?;
+        let again = |strict| self.run(strict, Path::new("/dev/null"), true);
+        let until = Instant::now() + seeds.search;
+        search::search(strict, posted.most(), ended.status, until, again)?.say(&posted);
+        Ok(())
+    }
+
     /// Runs it, with its record in a file. Gives its exit status.
     fn run(&self, strict: Strict, file: &Path, is_silent: bool) -> Result<u8, Error> {
         record::record(&RecordOptions {

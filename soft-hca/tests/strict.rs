@@ -220,10 +220,15 @@ fn seeds_name_the_choices_by_which_a_run_fails() {
     // A receiver that the scheduler keeps from looking sees nothing.
     let early = || text(&["--seeds", "20"], "watched").1;
     let named = (0..20).map(|_| early()).find(|text| text.contains("not without one of them"));
-    assert_has(
-        &named.expect("twenty searches"),
-        &["    early: some bytes of a message are in memory"],
-    );
+    let named = named.expect("twenty searches");
+    assert_has(&named, &["    early: some bytes of a message are in memory"]);
+    // Eight writes are watched, and one that is seen in part is enough.
+    let one = (1..=8).find(|number| named.contains(&format!(" --only-requests={number} it fails")));
+    let one = one.unwrap_or_else(|| panic!("no single request in:\n{named}"));
+    assert_has(&named, &[&format!("request {one} of each queue pair, in strict-"), "RDMA_WRITE"]);
+    let only = format!("--only-requests={one}");
+    let kindest = text(&["--seeds", "1", "--only-choices", "none", &only], "watched");
+    assert_eq!(kindest.0, Some(0), "{}", kindest.1);
     let others = "delay,landing,overtaken,together,lost,interrupted,rubbish,poll,pause,event";
     for kinds in ["none", others] {
         let (status, text) = text(&["--seeds", "5", "--only-choices", kinds], "watched");
@@ -253,6 +258,43 @@ fn seeds_leave_files_alone_that_they_have_not_made() {
     assert!(others().is_empty());
     assert_eq!((seeds("false"), others()), (Some(1), vec!["strict-1-3.shr".to_string()]));
     kept.iter().for_each(|name| assert_eq!(fs::read_to_string(place.file(name)).unwrap(), *name));
+    place.assert_gone();
+}
+
+/// Runs that go on at once print one after the other, in the order of their seeds, whichever ends first.
+#[test]
+fn seeds_run_at_once() {
+    let place = Place::new("strict-at-once");
+    let run = |script: &str| {
+        let mut command =
+            place.command(&["run", "--seeds", "6", "--at-once", "3", "--search", "0"]);
+        let output = command.args(["--", "sh", "-c", script]).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let files = || {
+        let names = fs::read_dir(place.file("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".shr")).collect();
+        names.sort_unstable();
+        names
+    };
+    let prints =
+        "seed=$SOFT_HCA_STRICT_SEED; cat; sleep 0.$((7 - seed)); echo $seed a; echo $seed b";
+    let both = |seeds: &[u32]| -> String {
+        seeds.iter().map(|seed| format!("{seed} a\n{seed} b\n")).collect()
+    };
+    let (status, output, errors) = run(prints);
+    assert_eq!((status, output, files()), (Some(0), both(&[1, 2, 3, 4, 5, 6]), vec![]), "{errors}");
+    assert_has(&errors, &["it has passed with 6 seeds from 1 on"]);
+    // The second one fails, and those that have begun before it has ended go on.
+    let (status, output, errors) = run(&format!("{prints}; test $seed -ne 2 || exit 7"));
+    assert_eq!((status, files()), (Some(7), vec!["strict-2.shr".to_string()]), "{errors}");
+    assert_eq!(output, both(&[1, 2, 3, 4]));
+    assert_has(&errors, &["soft-hca: with --strict=2 it ends with status 7"]);
+    let mut command = place.command(&["run", "--seeds", "2", "--at-once", "2", "--", "/no/such"]);
+    assert_ne!(command.stderr(Stdio::null()).status().unwrap().code(), Some(0));
+    assert_eq!(files().len(), 1);
     place.assert_gone();
 }
 
@@ -305,7 +347,9 @@ fn seeds_are_numbers() {
     assert_has(&refused("", &["--seeds", "0"]), &["--seeds"]);
     assert_has(&refused("", &["--timeout", "5"]), &["--seeds"]);
     assert_has(&refused("", &["--search", "5"]), &["--seeds"]);
+    assert_has(&refused("", &["--at-once", "2"]), &["--seeds"]);
     assert_has(&refused("", &["--only-choices", "early,late"]), &["late", "landing"]);
+    assert_has(&refused("", &["--only-requests", "0-3"]), &["FROM-TO", "from 1 on"]);
     let mut command = place.command(&["run", "--strict", "--", "true"]);
     let output = command.output().unwrap();
     assert!(output.status.success());

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use soft_hca_verbs::{Choices, UnknownChoice};
+use soft_hca_verbs::{Choices, NoRequests, RequestSpan, UnknownChoice};
 
 use crate::device_spec::{self, DeviceSpec};
 use crate::system;
@@ -70,8 +70,11 @@ pub const STRICT: &str = "SOFT_HCA_STRICT_SEED";
 /// The kinds of choices that are made for such a program; see [`Strict`].
 pub const STRICT_CHOICES: &str = "SOFT_HCA_STRICT_CHOICES";
 
+/// The send work requests for which they are made; see [`Strict`].
+pub const STRICT_REQUESTS: &str = "SOFT_HCA_STRICT_REQUESTS";
+
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 18] = [
+pub const VARIABLES: [(&str, &str); 19] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -81,6 +84,7 @@ pub const VARIABLES: [(&str, &str); 18] = [
     (PCAP, "as --pcap"),
     (STRICT, "as --strict=SEED"),
     (STRICT_CHOICES, "as --only-choices"),
+    (STRICT_REQUESTS, "as --only-requests"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
@@ -114,13 +118,21 @@ pub struct Strict {
     pub seed: u64,
     /// The kinds that are made by the seed; others get the kindest answer.
     pub choices: Choices,
+    /// The send work requests for which they are; others are treated as if no kind were.
+    pub requests: RequestSpan,
 }
 
 impl fmt::Display for Strict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, choices } = self;
+        let Self { seed, choices, requests } = self;
         write!(f, "--strict={seed}")?;
-        if *choices == Choices::ALL { Ok(()) } else { write!(f, " --only-choices={choices}") }
+        if *choices != Choices::ALL {
+            write!(f, " --only-choices={choices}")?;
+        }
+        if *requests != RequestSpan::ALL {
+            write!(f, " --only-requests={requests}")?;
+        }
+        Ok(())
     }
 }
 
@@ -154,6 +166,9 @@ pub enum Error {
     /// A kind of choices that there is not.
     #[error("{STRICT_CHOICES}: {0}")]
     Choices(#[from] UnknownChoice),
+    /// Send work requests that there cannot be.
+    #[error("{STRICT_REQUESTS}: {0}")]
+    Requests(#[from] NoRequests),
     /// A fault that only a link has.
     #[error(
         "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
@@ -286,11 +301,20 @@ pub fn strict_seed(given: Option<Option<u64>>) -> Result<Option<u64>, Error> {
 
 /// The kinds of choices that a command line wants, or the environment if it does not mention any.
 pub fn strict_choices(given: Option<Choices>) -> Result<Choices, Error> {
-    match (given, variable(STRICT_CHOICES)) {
-        (Some(choices), _) => Ok(choices),
-        (None, None) => Ok(Choices::ALL),
-        (None, Some(text)) => Ok(text.to_string_lossy().parse()?),
-    }
+    given.map_or_else(|| of_variable(STRICT_CHOICES), Ok)
+}
+
+/// The requests whose choices a command line wants, or the environment if it does not mention any.
+pub fn strict_requests(given: Option<RequestSpan>) -> Result<RequestSpan, Error> {
+    given.map_or_else(|| of_variable(STRICT_REQUESTS), Ok)
+}
+
+/// The value of a variable; the default without one.
+fn of_variable<T: Default + FromStr>(name: &str) -> Result<T, Error>
+where
+    Error: From<T::Err>,
+{
+    variable(name).map_or_else(|| Ok(T::default()), |text| Ok(text.to_string_lossy().parse()?))
 }
 
 impl fmt::Display for FabricName {
@@ -353,7 +377,8 @@ pub fn runs_port() -> bool {
 /// number is as if nobody had said anything; `soft-hca` refuses it.
 pub fn strict() -> Option<Strict> {
     let seed = variable(STRICT)?.to_str()?.parse().ok()?;
-    Some(Strict { seed, choices: strict_choices(None).unwrap_or_default() })
+    let choices = strict_choices(None).unwrap_or_default();
+    Some(Strict { seed, choices, requests: strict_requests(None).unwrap_or_default() })
 }
 
 /// A variable that is not empty.

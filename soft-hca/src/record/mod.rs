@@ -258,7 +258,7 @@ fn ended(
 }
 
 /// As a shell has it.
-fn exit_status(status: ExitStatus) -> u8 {
+pub(super) fn exit_status(status: ExitStatus) -> u8 {
     let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     number.map_or(1, |number| number as u8)
 }

@@ -88,6 +88,20 @@ impl Choice {
         }
     }
 
+    /// Whether it is about a send work request.
+    pub const fn is_of_request(self) -> bool {
+        match self {
+            Self::Delay
+            | Self::Early
+            | Self::Together
+            | Self::Lost
+            | Self::Overtaken
+            | Self::Landing
+            | Self::Interrupted => true,
+            Self::Rubbish | Self::Poll | Self::Pause | Self::Event => false,
+        }
+    }
+
     const fn bit(self) -> u32 {
         1 << self as u32
     }

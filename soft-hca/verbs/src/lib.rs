@@ -30,6 +30,7 @@
 //! | `choice` | choices that `--strict` makes | |
 //! | `failure` | failures that adapters tell apart by a number of their own | |
 //! | `refusal` | why calls are refused | |
+//! | `request_span` | send work requests by their numbers | |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
@@ -48,6 +49,7 @@ mod object;
 mod port;
 mod queue_pair;
 mod refusal;
+mod request_span;
 mod work;
 
 pub use cause::Cause;
@@ -62,6 +64,7 @@ pub use object::ObjectKind;
 pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
 pub use refusal::Refusal;
+pub use request_span::{NoRequests, RequestSpan};
 pub use word::{Unknown, list, number};
 pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
 

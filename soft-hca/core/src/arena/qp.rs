@@ -161,6 +161,8 @@ entry! {
         pub strict_seed: AtomicU64,
         /// Kinds of choices that get the kindest answer: `Choices::others`.
         pub strict_others: AtomicU32,
+        /// The send work requests about which choices are made: `RequestSpan::to_bits`.
+        pub strict_requests: AtomicU64,
         /// How many of its completions have failed, if the program is run strictly.
         pub failed_completions: AtomicU32,
         /// The number of the request at the head, of all that were there, if the program is run strictly; otherwise how

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use soft_hca_verbs::{Choice, Choices};
+use soft_hca_verbs::{Choice, Choices, RequestSpan};
 
 use crate::arena::Qp;
 use crate::put_off::Draws;
 
 /// Numbers for a choice about the request at the head of a queue pair; none if the kindest answer is wanted.
 pub(super) fn draws(qp: &Qp, choice: Choice) -> Option<Draws> {
-    draws_at(qp, choice, qp.put_off_choices.load(Acquire))
+    let number = qp.put_off_choices.load(Acquire);
+    let requests = RequestSpan::from_bits(qp.strict_requests.load(Acquire));
+    if requests.has(number) { draws_at(qp, choice, number) } else { None }
 }
 
 /// The same about a completion that has failed.

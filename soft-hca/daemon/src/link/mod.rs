@@ -49,6 +49,7 @@
 //! | `addresses` | which addresses it is to have |
 //! | `thread` | the thread: packets, doorbells, time; which queue pair a packet is for |
 //! | `watch` | which leases of the port it runs, and which their processes do |
+//! | `mads` | management datagrams that wait for packets before them |
 //! | `env` | what the engine asks of it |
 //! | `spin` | when it looks for more before it sleeps |
 //! | `soft_hca_core::port` | packets out and in, checked; connected queue pairs |
@@ -61,6 +62,7 @@ mod addresses;
 mod env;
 mod fault;
 mod handle;
+mod mads;
 mod multicast;
 mod pcap;
 mod spin;

@@ -29,6 +29,7 @@ use soft_hca_roce::wire::packet::MAX_BYTES;
 use crate::env::DaemonEnv;
 use crate::link::env::LinkEnv;
 use crate::link::handle::{Order, ReceivedMad, Shared};
+use crate::link::mads::WaitingMads;
 use crate::link::spin::Spin;
 use crate::link::tap::Tap;
 use crate::link::watch::Watch;
@@ -41,6 +42,8 @@ const TIME_SLICE_NS: u64 = 100_000;
 const FULL_NS: u64 = 100_000;
 /// When a queue pair is tried again that its process had.
 const BUSY_NS: u64 = 100_000;
+/// How often it is received from a socket to have the packets that were in it.
+const RECEIVES: usize = 64;
 /// A time that has come.
 const NOW: Option<u64> = Some(0);
 
@@ -91,6 +94,7 @@ impl Thread {
             scratch: Scratch::default(),
             later: Vec::new(),
             in_hand: Vec::new(),
+            mads: WaitingMads::default(),
             qps: HashMap::new(),
             dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
@@ -128,6 +132,7 @@ struct Link {
     later: Vec<(Qpn, u32, Path)>,
     /// Port leases of which it has packets in hand.
     in_hand: Vec<usize>,
+    mads: WaitingMads,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<Qpn, LinkQueuePair>,
     /// Those that are to be served.
@@ -160,6 +165,7 @@ impl Link {
                 }
             }
             self.receive_late();
+            self.pass_mads(&mut inbox);
             self.take_back_leases();
             for (qpn, to, path) in std::mem::take(&mut self.later) {
                 self.set_state(qpn, to, path);
@@ -192,8 +198,9 @@ impl Link {
     fn sleep(&mut self) -> Vec<Ready> {
         let full = self.is_full.then(|| system::now_ns() + FULL_NS);
         let later = (!self.later.is_empty()).then(|| system::now_ns() + BUSY_NS);
+        let mads = (!self.mads.is_empty()).then(|| system::now_ns() + BUSY_NS);
         let tap = self.env.port.tap.deadline();
-        let times = [self.deadlines.next(), full, tap, self.watch.deadline(), later];
+        let times = [self.deadlines.next(), full, tap, self.watch.deadline(), later, mads];
         let deadline = times.into_iter().flatten().min();
         let Self { spin, arena, poller, dirty, .. } = self;
         let is_found = || !dirty.is_empty() || arena.has_link_doorbells() || poller.is_ready();
@@ -468,23 +475,35 @@ impl Link {
         self.receive_from(fd, inbox);
     }
 
-    /// Has the packets handled that have come before a message of the connection manager to leases which processes run,
-    /// those in hand there included: the message may end their connection.
-    fn receive_of_away(&mut self) {
+    /// Gives management datagrams to the main loop, after the packets that have come before them.
+    fn pass_mads(&mut self, inbox: &mut Inbox) {
+        if self.mads.is_empty() {
+            return;
+        }
+        let are_handled = self.receive_of_leases(inbox);
+        for mad in self.mads.take(are_handled, system::now_ns()) {
+            self.env.shared.mads.put(mad);
+        }
+    }
+
+    /// Handles the packets that have come to leases. False if processes have some in hand still.
+    fn receive_of_leases(&mut self, inbox: &mut Inbox) -> bool {
         let shared = Arc::clone(&self.env.shared);
-        let leases: Vec<usize> = self.watch.leases().collect();
-        let mut inbox = Inbox::new();
-        for lease in leases {
-            // A process that keeps the lease in hand is stopped: its packets wait in the socket.
-            if self.arena.leases[lease].take_in_hand_patiently(LINK) {
-                self.take_in_hand(lease);
+        let mut are_handled = true;
+        for (sockets, lease) in shared.leases.iter().zip(1..) {
+            if self.arena.leases[lease].is_in_use.load(Acquire) == 0 {
+                continue;
             }
-            for socket in shared.leases.get(lease - 1).into_iter().flatten() {
-                if is_readable(socket) {
-                    self.receive_from(socket.as_fd().as_raw_fd(), &mut inbox);
-                }
+            if !self.take_in_hand(lease) {
+                are_handled = false;
+                continue;
+            }
+            for socket in sockets {
+                let receives = (0..RECEIVES).take_while(|_| is_readable(socket));
+                receives.for_each(|_| self.receive_from(socket.as_fd().as_raw_fd(), inbox));
             }
         }
+        are_handled
     }
 
     fn receive_from(&mut self, fd: RawFd, inbox: &mut Inbox) {
@@ -551,8 +570,7 @@ impl Link {
                 if deth.qkey != GSI_QKEY {
                     return Err(DropReason::QueuePair);
                 }
-                self.receive_of_away();
-                self.env.shared.mads.put(ReceivedMad { from: *from, to: *own, mad });
+                self.mads.push(ReceivedMad { from: *from, to: *own, mad }, system::now_ns());
                 Ok(())
             }
             (Service::Ud, Operation::Datagram(deth, immediate)) => {

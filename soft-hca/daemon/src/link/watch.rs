@@ -20,7 +20,7 @@ use soft_hca_core::engine::LINK;
 const LOOK_NS: u64 = 2_000_000;
 /// How long a process may take to handle packets that it has in hand, which is less than a usual peer waits for
 /// acknowledgements.
-const IN_HAND_NS: u64 = 100_000_000;
+pub(super) const IN_HAND_NS: u64 = 100_000_000;
 /// How long a process has to wait at first when it has let packets wait, and at most.
 const PENALTY_NS: (u64, u64) = (4_000_000, 128_000_000);
 /// A process that has polled for so long without letting packets wait has no more to wait.
@@ -78,11 +78,6 @@ impl Watch {
             self.look_at = now + LOOK_NS;
         }
         true
-    }
-
-    /// The leases that processes run.
-    pub(super) fn leases(&self) -> impl Iterator<Item = usize> + '_ {
-        self.away.iter().map(|away| away.lease)
     }
 
     /// When [`Watch::returned`] is to be asked at the latest.

@@ -38,7 +38,7 @@ use soft_hca_verbs::Choice;
 use zerocopy::FromBytes;
 
 use crate::client::process::Process;
-use choices::{choices, makes};
+use choices::{choices, makes, requests};
 use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
@@ -219,6 +219,7 @@ fn begin(
     }
     if let Some(qp) = arena.qp(qpn) {
         qp.strict_others.store(choices().others(), Release);
+        qp.strict_requests.store(requests().to_bits(), Release);
         qp.strict_seed.store(seed, Release);
     }
     let is_shared = requested.is_srq != 0;

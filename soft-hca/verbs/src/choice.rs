@@ -22,7 +22,7 @@ pub enum Choice {
     Landing,
     /// Which atomic operations take so long that the processor may change the word.
     Interrupted,
-    /// What the fields of a failed completion hold that are not valid.
+    /// Contents of those fields of a failed completion that are not valid.
     Rubbish,
     /// Which polls find nothing yet.
     Poll,

@@ -94,7 +94,7 @@ pub fn exchange<const N: usize>(
     Ok(remote)
 }
 
-/// Parts the two sides once they need nothing more of each other: the client ends the stream, and
+/// Parts from the other side once both need nothing more of each other: the client ends the stream, and
 /// the server waits for that.
 ///
 /// The side that ends a TCP connection first keeps its address and port for a minute (`TIME_WAIT`). At the

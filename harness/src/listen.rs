@@ -31,7 +31,7 @@ pub enum Ready {
     RdmaCm,
     /// A listening TCP socket.
     Tcp,
-    /// A line of the server's output that matches. Text that its first group catches, if it has one,
+    /// A line of the server's output that matches. The text that its first group catches, if it has one,
     /// is the port that the client is told.
     Line(Regex),
 }

@@ -1,5 +1,5 @@
 //! Texts about each function of the examples: the function of the C that it is, and what the
-//! course and the manual say of it on their pages. `soft-hca show --html --references` shows it beside
+//! course and the manual say of it on their pages. `soft-hca show --html --references` shows them beside
 //! the calls of a recorded run.
 
 use std::fs;

@@ -60,7 +60,7 @@ impl Drop for AddrInfo {
     }
 }
 
-/// What `call` returns for both names as C has them: NUL-terminated, or null. A name with a NUL in
+/// The return value of `call` for both names as C has them: NUL-terminated, or null. A name with a NUL in
 /// it does not resolve, without a call.
 pub(crate) fn with_c_names(
     node: Option<&str>,

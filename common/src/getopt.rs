@@ -53,7 +53,7 @@ pub struct Getopt {
     optind: usize,
 }
 
-/// The program's arguments, `argv[0]` first. What is not UTF-8 is shown with replacement
+/// The program's arguments, `argv[0]` first. Bytes that are not UTF-8 are shown as replacement
 /// characters.
 pub fn args() -> Vec<String> {
     env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
@@ -92,7 +92,7 @@ impl Getopt {
         Self { switches: reader.switches.into_iter(), complaint, operands, optind }
     }
 
-    /// What is left when all options are read: index in `argv` (after getopt has moved the
+    /// The operands, left when all options are read: index in `argv` (after getopt has moved the
     /// operands behind the options) and text of each.
     pub fn operands(&self) -> impl Iterator<Item = (usize, &str)> {
         (self.optind..).zip(self.operands.iter().map(String::as_str))
@@ -125,7 +125,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a long option or a group of letters. What follows a letter that wants a value is it.
+    /// Reads a long option or a group of letters. The text after a letter that wants a value is its value.
     fn read(&mut self, arg: &str) -> Result<(), Fault> {
         if let Some(text) = arg.strip_prefix("--") {
             if !self.long.is_empty() {
@@ -187,7 +187,7 @@ impl Reader<'_> {
     }
 }
 
-/// What `getopts` has to know: each letter, with a value if a colon follows, and each long name.
+/// The table for `getopts`: each letter, with a value if a colon follows, and each long name.
 fn table(optstring: &str, long: &[LongOption]) -> Options {
     let letters = optstring.match_indices(|c| c != ':');
     let letters = letters.map(|(at, c)| (c, "", optstring[at + c.len()..].starts_with(':')));

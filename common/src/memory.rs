@@ -58,7 +58,7 @@ pub fn zeroed<T: Zeroable>() -> T {
     unsafe { mem::zeroed() }
 }
 
-/// What the cell holds, a structure of C that [`Cell::get`] can't give for want of `Copy`.
+/// The value of the cell, a structure of C that [`Cell::get`] can't give for want of `Copy`.
 pub fn copied<T: Zeroable>(cell: &Cell<T>) -> T {
     // SAFETY: the reference says that a value is there; `Zeroable`, that it may be copied.
     unsafe { cell.as_ptr().read() }
@@ -134,7 +134,7 @@ impl<T> Drop for CArray<T> {
     }
 }
 
-/// What the byte is now, for a loop that waits until the adapter has written there.
+/// The byte's value now, for a loop that waits until the adapter has written there.
 ///
 /// No call tells that a peer's RDMA write has come, and between two reads by [`Cell::get`] without
 /// a call the compiler may take the first one's value for the second, too: such a loop could turn

@@ -5,12 +5,12 @@ use std::ffi::{CString, c_char, c_int};
 
 use crate::errno;
 
-/// What `strtol(3)` and its relatives give back.
+/// Result of `strtol(3)` and its relatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number<'a, T> {
     /// The value; saturated if `errno` is `ERANGE`, 0 if there were no digits.
     pub value: T,
-    /// What follows the number (C's `endptr`); all of the text if there were no digits.
+    /// The text after the number (C's `endptr`); all of the text if there were no digits.
     pub rest: &'a str,
     /// 0, or `ERANGE` for a number that does not fit.
     pub errno: i32,

@@ -8,7 +8,7 @@ use rdma_sys::{rdma_addrinfo, rdma_freeaddrinfo, rdma_getaddrinfo};
 
 use crate::addrinfo::with_c_names;
 
-/// What `rdma_getaddrinfo` gives; freed (`rdma_freeaddrinfo`) on drop. Dereferences to its first
+/// The list that `rdma_getaddrinfo` gives; freed (`rdma_freeaddrinfo`) on drop. Dereferences to its first
 /// entry.
 pub struct RdmaAddrInfo {
     first: *mut rdma_addrinfo,

@@ -94,10 +94,10 @@ pub fn exchange<const N: usize>(
     Ok(remote)
 }
 
-/// What both sides do once they need nothing more of each other: the client ends the stream, and
+/// Parts from the other side once both need nothing more of each other: the client ends the stream, and
 /// the server waits for that.
 ///
-/// Who ends a TCP connection first keeps its address and port for a minute (`TIME_WAIT`). At the
+/// The side that ends a TCP connection first keeps its address and port for a minute (`TIME_WAIT`). At the
 /// client nobody wants that port. At the server it is the one where the next server is to listen,
 /// and a program that does not set `SO_REUSEADDR` (no C program here does) could not.
 pub fn part(mut socket: &Socket, client_side: bool) {

@@ -19,12 +19,12 @@ use crate::{errln, errno};
 /// Result of a step that reports its own failure.
 pub type OurResult<T = ()> = Result<T, Reported>;
 
-/// What a program that ends so returns to its caller: 0, or 1.
+/// The exit code of a program that ends so: 0, or 1.
 pub fn exit_code(done: OurResult) -> ExitCode {
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a report needs to know of a program's options.
+/// A program's options as far as a report needs them.
 pub trait Reporting {
     /// Begins every line: the last component of `argv[0]`.
     fn message(&self) -> &str;
@@ -32,7 +32,7 @@ pub trait Reporting {
     fn tracing(&self) -> bool;
 }
 
-/// What may stand around a value, and may not be all of it.
+/// Characters that may stand around a value, and may not be all of it.
 pub const WHITE_SPACE: [char; 6] = [' ', '\n', '\r', '\t', '\x0b', '\x0c'];
 
 /// `len` zeroed elements; on failure one line, `message: Cannot allocate memory`.

@@ -1,4 +1,4 @@
-//! What verbs and the connection manager say in words, and how a verb that failed is reported.
+//! Verbs and the connection manager in words, and how a verb that failed is reported.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
@@ -17,7 +17,7 @@ pub struct Reported;
 /// Where nobody looks at the number, a step fails with [`Reported`].
 pub type Outcome<T = ()> = Result<T, c_int>;
 
-/// What a verb returned, 0 if all is well, as an [`Outcome`].
+/// The return value of a verb, 0 if all is well, as an [`Outcome`].
 pub fn outcome(ret: c_int) -> Outcome {
     if ret == 0 { Ok(()) } else { Err(ret) }
 }
@@ -33,7 +33,7 @@ pub fn verb_err(verb: &str, ret: c_int) {
     errln!("{verb} returned {ret} errno {errno}");
 }
 
-/// What the status of a work completion means.
+/// The meaning of a work completion's status.
 pub fn wc_status_str(status: ibv_wc_status::Type) -> Cow<'static, str> {
     // SAFETY: the library has a constant string for every number.
     unsafe { CStr::from_ptr(ibv_wc_status_str(status)) }.to_string_lossy()

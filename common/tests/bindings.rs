@@ -1,6 +1,6 @@
 //! The bindings that the examples are built with, against the headers that they are made from: the C
 //! compiler is given an assertion for each structure's size, each field's place, each number and the
-//! signedness of each enumeration. What reads the headers for the bindings (libclang) comes in many
+//! signedness of each enumeration. The library that reads the headers for the bindings (libclang) comes in many
 //! releases.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use rdma_sys::*;
 
-/// What has to hold, in C.
+/// Assertions, in C.
 struct Assertions(String);
 
 impl Assertions {

@@ -1,7 +1,7 @@
 //! Runs one program for somebody else: on another host, where the harness cannot see for
 //! itself when a server listens, or to measure what the program costs.
 //!
-//! The program has the agent's output streams. What the agent has to say stands on standard
+//! The program has the agent's output streams. The agent's own notes stand on standard
 //! error, in lines that begin with a control character.
 
 use std::ffi::OsString;
@@ -18,14 +18,14 @@ use crate::listen::Ready;
 use crate::process::{Ending, await_exit};
 use crate::transcript::Transcript;
 
-/// What begins every line of an agent.
+/// Beginning of every line of an agent.
 const MARK: &str = "\u{1}harness-agent: ";
 /// How often the agent looks whether the server listens.
 const TICK: Duration = Duration::from_millis(20);
 /// How long a program may take that is told to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a program has cost, as wait4(2) tells, and how long it has run.
+/// Cost of a program, as wait4(2) tells, and how long it has run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// From its start to its end.
@@ -38,7 +38,7 @@ pub struct Usage {
     pub peak_kib: u64,
 }
 
-/// What an agent says.
+/// A note of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The program listens.
@@ -134,7 +134,7 @@ impl Agent {
                 return 127;
             }
         };
-        // Who stops the program's group wants to know from us how the program has ended.
+        // The process that stops the program's group wants to know from us how the program has ended.
         // SAFETY: no handler is installed, and the program has been started.
         unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
         let pid = child.id();
@@ -223,7 +223,7 @@ impl Watch {
     }
 }
 
-/// What is disconnected when standard input has ended.
+/// A channel that is disconnected when standard input has ended.
 fn input_ends() -> Receiver<()> {
     let (open, input) = mpsc::channel();
     thread::spawn(move || {

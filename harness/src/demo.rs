@@ -16,9 +16,9 @@ use crate::run::{Client, Observer, Outcome, Plan, Unobserved};
 use crate::show::{Labelled, print};
 use crate::transcript::{Side, Stream};
 
-/// What apm prints on both sides where the device cannot migrate a path.
+/// Message of apm on both sides where the device cannot migrate a path.
 const APM_REFUSED: &str = "ibv_modify_qp returned 22 errno 22";
-/// What that means.
+/// Meaning of that message.
 const APM_REASON: &str = "RoCE devices refuse path migration (errno 22)";
 
 /// Where the tour takes place.
@@ -26,7 +26,7 @@ const APM_REASON: &str = "RoCE devices refuse path migration (errno 22)";
 pub struct Demo {
     /// Where the programs are.
     pub bin_dir: PathBuf,
-    /// What to call the fabric, if not by the names of its devices.
+    /// Name of the fabric, if not the names of its devices.
     pub fabric_name: Option<String>,
     /// Address of the RDMA device; on two hosts, the server's.
     pub address: String,

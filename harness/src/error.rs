@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong outside the programs under observation.
+/// Errors outside the programs under observation.
 ///
 /// A program that fails is not an error here: it has an [`Ending`](crate::process::Ending).
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum Error {
     Data {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in it.
         what: String,
     },
     /// The kernel cannot be asked whether a server listens.

@@ -48,7 +48,7 @@ enum Listens {
 pub struct Example {
     /// Its name, also of its crate.
     pub name: &'static str,
-    /// What it teaches, in a few words.
+    /// Its lesson, in a few words.
     pub lesson: &'static str,
     /// Its programs.
     pub sides: Sides,
@@ -76,7 +76,7 @@ pub struct Example {
     /// `{side}`: as the suite and the manual's files are called, and as the programs of this
     /// workspace are.
     places: &'static [&'static str],
-    /// What tells that its data have arrived.
+    /// The evidence that its data have arrived.
     pub(crate) evidence: Evidence,
     /// How it is measured.
     pub(crate) work: Work,
@@ -112,7 +112,7 @@ impl Example {
         Program { path: bin_dir.join(self.binary(side)), arg0, args, ends_with_input: false }
     }
 
-    /// What the C program that plays `side` is called on its command line.
+    /// Name of the C program that plays `side` on its command line.
     pub fn arg0(&self, side: Side) -> String {
         self.named_for(side, self.arg0)
     }

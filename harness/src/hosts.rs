@@ -56,14 +56,14 @@ impl ClientHost {
 pub struct Played {
     /// How it went, without the agents' words.
     pub outcome: Outcome,
-    /// What the sides have cost, where an agent has run them.
+    /// Cost of the sides, where an agent has run them.
     usage: [Option<Usage>; 2],
     /// Why a program was not started.
     pub not_started: Option<String>,
 }
 
 impl Played {
-    /// What a side has cost, where an agent has run it.
+    /// Cost of a side, where an agent has run it.
     pub fn usage(&self, side: Side) -> Option<Usage> {
         self.usage[index(side)]
     }
@@ -214,7 +214,7 @@ impl Hosts {
     }
 }
 
-/// What the program has printed of a line, and what the agent behind it. If that is all, the rest
+/// The program's part of a line, and the agent's behind it. If the agent's is all, the rest
 /// is empty and not complete.
 fn split(line: &Line) -> (Line, Option<Note>) {
     let found = Note::split(&line.text).filter(|_| line.stream == Stream::Stderr);

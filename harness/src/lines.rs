@@ -55,7 +55,7 @@ fn middle(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// What has to change to get from `expected` to `actual`: lines that are missing
+/// Changes that lead from `expected` to `actual`: lines that are missing
 /// start with `-`, lines that are too many with `+`; a few equal lines around
 /// them start with a blank. At most `max` lines.
 pub fn diff(expected: &[String], actual: &[String], max: usize) -> String {

@@ -20,7 +20,7 @@ pub trait Readiness {
     /// second until it says true or the server has ended.
     fn is_ready(&mut self, group: u32, transcript: &Transcript) -> Result<bool, Error>;
 
-    /// What is awaited, for the message when it never comes.
+    /// Description of what is awaited, for the message when it never comes.
     fn awaited(&self) -> String;
 }
 
@@ -31,7 +31,7 @@ pub enum Ready {
     RdmaCm,
     /// A listening TCP socket.
     Tcp,
-    /// A line of the server's output that matches. What its first group catches, if it has one,
+    /// A line of the server's output that matches. The text that its first group catches, if it has one,
     /// is the port that the client is told.
     Line(Regex),
 }

@@ -13,7 +13,7 @@ use crate::transcript::{Line, Side};
 
 /// The example that migrates.
 pub(crate) const EXAMPLE: &str = "apm";
-/// What it prints when it has.
+/// Its message when it has.
 pub(crate) const MIGRATED: &str = "QP path migrated";
 /// Flags that give a cable time to be pulled and plugged in again.
 pub(crate) const CABLE_FLAGS: &str = "-c 8 -l 64";
@@ -59,7 +59,7 @@ impl Migration {
 
 /// The program, as if its host had this device and no other.
 fn on_device(device: &str, program: Program) -> Program {
-    // Whoever explains the fabric explains this program, too.
+    // The process that explains the fabric explains this program, too.
     let run = ["SOFT_HCA_EXPLAIN=0".into(), soft_hca::command()];
     let words = ["run", "--use", device, "--"].map(OsString::from);
     let args = run.into_iter().chain(words).chain([program.path.into_os_string()]);

@@ -27,13 +27,13 @@ const FIRST_PART: usize = 20;
 /// A TCP client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpPeer {
-    /// Whom it connects to, as `host:port`.
+    /// Address of its server, as `host:port`.
     pub address: String,
-    /// What it does then.
+    /// Its behaviour once it is connected.
     pub behaviour: TcpBehaviour,
 }
 
-/// What a [`TcpPeer`] does once it is connected.
+/// Behaviour of a [`TcpPeer`] once it is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpBehaviour {
     /// Closes the connection.

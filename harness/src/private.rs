@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// What there is besides the loopback interface.
+/// The network besides the loopback interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Nothing: it has the address itself. For cases that need no device.
@@ -18,7 +18,7 @@ pub enum Network {
     /// An interface like the one of the recorded device, and an empty runtime folder.
     WithInterface,
     /// The same, and at the other end of the interface another host, which joins a soft-hca
-    /// fabric: [`ON_CLIENT`] runs programs there. What is run has to be `env VARIABLE soft-hca ...`.
+    /// fabric: [`ON_CLIENT`] runs programs there. The command has to be `env VARIABLE soft-hca ...`.
     TwoHosts,
 }
 
@@ -29,7 +29,7 @@ pub(crate) const CLIENT_ADDRESS: &str = "10.9.0.2";
 /// Becomes its arguments, a command line, on the other one of two hosts.
 pub const ON_CLIENT: &str = "/dev/shm/on-client";
 
-/// What is done inside, as root of a user namespace, before the program: `$1` is the
+/// Commands run inside, as root of a user namespace, before the program: `$1` is the
 /// file that names the sources of names.
 const LOOPBACK: &str = "set -e
     ip link set lo up

@@ -20,26 +20,26 @@ use crate::transcript::Side;
 const STRIKE: Duration = Duration::from_secs(1);
 /// How long a side runs that does not end by itself, in whole seconds.
 const LIMIT: Duration = Duration::from_secs(4);
-/// What is left then is ended after this time more.
+/// Programs left then are ended after this time more.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One of the three.
 struct Problem {
     title: &'static str,
-    /// What is done in both runs.
+    /// The action in both runs.
     what: &'static str,
     /// Of both runs: the example, and the flags of its server and its client.
     examples: [&'static str; 2],
     flags: [&'static str; 2],
-    /// Who gets a signal.
+    /// The side that gets a signal, and which.
     strike: Option<(Side, Strike)>,
     judge: [Judge; 2],
 }
 
-/// What to say of a run; an error if it did not go as it has to.
+/// The comment on a run; an error if it did not go as it has to.
 type Judge = fn(&Ran) -> Result<String, String>;
 
-/// What is done to a side.
+/// An action against a side.
 #[derive(Clone, Copy)]
 enum Strike {
     Kill,

@@ -18,16 +18,16 @@ use crate::transcript::{Line, Side, Stream};
 
 /// A longer line is cut into pieces of this many bytes.
 const MAX_LINE: usize = 64 << 10;
-/// What a stream brings beyond this is read and thrown away, so that a program
+/// Output beyond this many bytes of a stream is read and thrown away, so that a program
 /// that prints for ever fills neither its pipe nor our memory.
 const MAX_STREAM: usize = 16 << 20;
 
-/// What is to be started.
+/// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The file.
     pub path: PathBuf,
-    /// What the program finds in argv\[0\], if not the path: the examples print
+    /// Text that the program finds in argv\[0\], if not the path: the examples print
     /// its last component.
     pub arg0: Option<OsString>,
     /// The arguments after argv\[0\].
@@ -83,7 +83,7 @@ impl From<ExitStatus> for Ending {
     }
 }
 
-/// What the threads that watch a process report.
+/// Reports of the threads that watch a process.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A line of output.
@@ -100,7 +100,7 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// What it ends with.
+    /// The standard input that it ends with.
     input: Option<ChildStdin>,
     open_streams: usize,
     ending: Option<Ending>,

@@ -1,7 +1,7 @@
 //! Whether datagrams pass between two hosts by RoCE's port, before anything else uses it. RoCE's
 //! packets have a checksum over their addresses, so these must not be translated on the way.
 //!
-//! One host answers, the other asks. What they find is a line on standard output, a word and
+//! One host answers, the other asks. Their findings are a line on standard output, a word and
 //! addresses: see [`Found`].
 
 use std::fmt;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 /// UDP port of RoCE v2.
 const PORT: u16 = 4791;
-/// What a question consists of, and an answer begins with: no RoCE packet, whose first byte would be
+/// Bytes that make up a question and begin an answer: no RoCE packet, whose first byte would be
 /// an operation code that nobody has.
 const QUESTION: &[u8] = b"\xffharness reaches? ";
 /// How often a question is asked.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What was found of a host.
+/// A finding about a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// It can answer, at this address.

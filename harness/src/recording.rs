@@ -13,7 +13,7 @@ use crate::process::{Event, Program, Running};
 use crate::soft_hca;
 use crate::transcript::Side;
 
-/// What the recorder says when it has begun.
+/// Message of the recorder when it has begun.
 const BEGUN: &str = "until Ctrl-C";
 /// How long it may take to begin, and to end.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! What there is to read about each function of the examples: the function of the C that it is, and what the
-//! course and the manual say of it on their pages. `soft-hca show --html --references` shows it beside
+//! Texts about each function of the examples: the function of the C that it is, and what the
+//! course and the manual say of it on their pages. `soft-hca show --html --references` shows them beside
 //! the calls of a recorded run.
 
 use std::fs;
@@ -49,14 +49,14 @@ pub enum Pages<'a> {
     Site(&'a Path),
 }
 
-/// What there is to read about a function.
+/// Texts about a function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Reference {
     /// Its source, from the top of the repository.
     pub file: String,
     /// Its name.
     pub function: String,
-    /// What is said of it.
+    /// The texts about it.
     pub texts: Vec<Text>,
 }
 
@@ -140,8 +140,8 @@ impl Function<'_> {
         Some(Text { text: format!("In C: {} in {file}", self.name), link })
     }
 
-    /// What the pages say of it, and of the functions of earlier examples that it was: the nearest first, with their
-    /// example.
+    /// Texts of the pages about it, and about the functions of earlier examples that it was: the nearest first,
+    /// with their example.
     fn said(&self, rows: &[Row]) -> Vec<Text> {
         let own = EXAMPLES.iter().position(|example| example.name == self.example.name);
         let earlier = EXAMPLES.iter().take(own.map_or(0, |own| own + 1)).rev();
@@ -172,7 +172,7 @@ struct Row {
 }
 
 impl Row {
-    /// What it says, of another example's function if that is named.
+    /// Its text, of another example's function if that is named.
     fn text(&self, of: Option<&str>) -> Text {
         let of = of.map(|name| format!(" ({name})")).unwrap_or_default();
         let said = if self.said.is_empty() { String::new() } else { format!(": {}", self.said) };
@@ -202,7 +202,7 @@ fn rows(page: &str, source: &str, link: &str) -> Vec<Row> {
             continue;
         }
         let cells: Vec<String> = cells.split(" | ").map(plain).collect();
-        // What it is about stands before what is said, where there are both.
+        // The subject stands before what is said, where there are both.
         let (about, said) = match cells.as_slice() {
             [about, said, _, ..] => (about.as_str(), said),
             [said, ..] => ("", said),
@@ -232,7 +232,7 @@ fn link(top: &Path, page: &Path, pages: Pages<'_>) -> String {
     match pages {
         Pages::Repository(from) => {
             let to = links::relative(from, &top.join(page));
-            // What means something else in an address.
+            // Signs that mean something else in an address.
             to.replace('%', "%25").replace('#', "%23").replace('?', "%3F")
         }
         Pages::Site(from) => links::relative(from, &page.with_extension("html")),
@@ -262,7 +262,7 @@ mod tests {
         assert!(said[1].text.starts_with("Slides, p. 118–124: 1. the communication identifier"));
         let link = "../docs/course.html#6-connecting-the-client-p-114160";
         assert_eq!(said[1].link.as_deref(), Some(link));
-        // What has changed comes before what it was.
+        // The changed text comes before the earlier one.
         let later = of(&all, "ping-sr-3/src/c_d_queue_pair.rs", "our_create_cq");
         assert!(later[1].text.starts_with("Slides, p. 219–221: "), "{later:?}");
         assert!(later[2].text.starts_with("Slides, p. 70–73 (ping-sr-0): "), "{later:?}");

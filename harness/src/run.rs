@@ -38,17 +38,17 @@ pub enum Client {
 /// A signal at a given time.
 #[derive(Clone, Debug)]
 pub struct Kill {
-    /// Who gets it.
+    /// The side that gets it.
     pub who: Side,
     /// Its number.
     pub signal: i32,
-    /// What each side prints first.
+    /// Text that each side prints first.
     pub once: BTreeMap<Side, String>,
     /// When, counted from there, but not from before the time limit's start.
     pub after: Duration,
 }
 
-/// What is to happen in a run.
+/// The events planned for a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Started first.

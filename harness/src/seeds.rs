@@ -25,7 +25,7 @@ const RELY: [(&str, &str, usize); 4] = [
     ("mc", "waits for every datagram", usize::MAX),
 ];
 
-/// What to run.
+/// Examples and seeds to run.
 #[derive(Debug)]
 pub struct Selection {
     /// How an example is run.
@@ -75,7 +75,7 @@ impl Selection {
                 why += &format!("    seed {seed}: {how}\n");
                 failed.push(seed);
             }
-            // What hangs once is not waited for again.
+            // An example that hangs once is not waited for again.
             if Side::BOTH.iter().any(|side| outcome.ending(*side) == Some(Ending::TimedOut)) {
                 break;
             }

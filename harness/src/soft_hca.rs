@@ -78,7 +78,7 @@ pub fn link_address() -> Result<IpAddr, Error> {
     address_of_link(&listing).ok_or_else(none)
 }
 
-/// What `soft-hca ls` says.
+/// Output of `soft-hca ls`.
 fn listing(arguments: &[&str]) -> io::Result<String> {
     let program = command();
     let output = Command::new(&program)

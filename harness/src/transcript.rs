@@ -1,4 +1,4 @@
-//! What the two sides printed: every line with its side, stream and time.
+//! Output of the two sides: every line with its side, stream and time.
 
 use std::fmt;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl fmt::Display for Stream {
 /// A line of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Who printed it.
+    /// The side that printed it.
     pub side: Side,
     /// Where.
     pub stream: Stream,

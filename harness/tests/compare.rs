@@ -174,7 +174,7 @@ fn flags_are_all_that_is_run_and_known_differences_count_for_them() {
         text.contains("  your flags                       known difference: a negative number")
     );
     assert!(text.contains("\n0 command lines as the C, 1 with known differences"), "{text}");
-    // What is known of one example is not of another, and not every message is known.
+    // A difference known of one example is not known of another, and not every message is known.
     let (output, text) = compare(&c, &["--only", "diff", "ping-sr-0", "--", "-c", "3x"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("  your flags                       UNEXPECTED"), "{text}");
@@ -360,7 +360,7 @@ fn a_c_with_other_descriptors_or_another_count_is_found() {
         return;
     };
     assert!(text.contains("UNEXPECTED"));
-    // What is recorded varies: a number that is another one in this C alone does not.
+    // The recorded output varies: a number that is another one in this C alone does not.
     let count = "sed 's/option count [0-9]*/option count 77/'";
     let case = ["--case", "run-trace-detailed"];
     let text = with_mutant("ping-sr-3", "", count, &case).unwrap();

@@ -18,7 +18,7 @@ impl Folder {
         folder
     }
 
-    /// What `demo` prints with a `soft-hca` of this text.
+    /// Output of `demo` with a `soft-hca` of this text.
     fn demo(&self, soft_hca: &str) -> Vec<String> {
         self.script("target/release/soft-hca", soft_hca);
         let output = self.run(&[]);

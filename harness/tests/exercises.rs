@@ -1,4 +1,4 @@
-//! What the exercises are about, and the recordings of their neighbours do not show.
+//! The subjects of the exercises, which the recordings of their neighbours do not show.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn bin_dir() -> PathBuf {
     own.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// What the harness prints on soft-hca, in a fabric that is called after `name`.
+/// Output of the harness on soft-hca, in a fabric that is called after `name`.
 fn harness(name: &str, args: &[&str]) -> String {
     let fabric = format!("{name}-{}", std::process::id());
     let run = Command::new(bin_dir().join("soft-hca"))
@@ -38,7 +38,7 @@ fn an_exercise_works_with_its_neighbours() {
     }
 }
 
-/// What a run of many-clients prints: the server with `flags`, and these commands as its client.
+/// Output of a run of many-clients: the server with `flags`, and these commands as its client.
 fn many_clients(name: &str, flags: &str, clients: &str) -> String {
     let bin_dir = bin_dir();
     let server = format!("{}/many-clients-server -a 127.0.0.1 {flags}", bin_dir.display());

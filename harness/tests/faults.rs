@@ -1,4 +1,4 @@
-//! What happens when calls fail is written down for every example, and its page is up to date.
+//! The outcome of failing calls is written down for every example, and its page is up to date.
 //!
 //! `harness faults --soft-hca` runs it.
 

@@ -187,7 +187,7 @@ const VARIES: &[&str] = &[
     "pubsub-rdma-1 client.stderr: client: #",
 ];
 
-/// What a publisher publishes is random; it stands behind one of these.
+/// A publisher's texts are random; they stand behind one of these.
 const PUBLISHED: &[&str] = &[" bytes): ", " times): ", " sofar): "];
 
 #[test]
@@ -278,7 +278,7 @@ fn no_recording_passes_without_its_first_or_its_last_line() {
         for case in &data.cases {
             for (side, stream) in streams(case) {
                 if case.files(Item::Stream(side, stream)).len() > 1 {
-                    // Which lines a varying stream must have is tested where it is told.
+                    // The lines that a varying stream must have are tested where they are told.
                     continue;
                 }
                 let whole = replayed(&data.folder, case);

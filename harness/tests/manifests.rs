@@ -32,7 +32,7 @@ fn is_keyword(word: &str) -> bool {
         && word.chars().all(fits)
 }
 
-/// What is wrong with a crate's manifest.
+/// Mistakes in a crate's manifest.
 fn problems(found: &Value) -> Vec<&'static str> {
     let text = |field: &str| found[field].as_str().unwrap_or_default();
     let folder = Path::new(text("manifest_path")).parent().unwrap();

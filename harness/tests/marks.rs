@@ -12,7 +12,7 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n}\n").filter(|function| function.contains(" = Label::"))
 }
 
-/// What is wrong with the marks of a function.
+/// The mistake in the marks of a function.
 fn wrong(function: &str, labels: &[String]) -> Option<String> {
     let names = |pattern: &str| -> Vec<String> {
         let pattern = Regex::new(pattern).unwrap();

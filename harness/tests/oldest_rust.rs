@@ -1,4 +1,4 @@
-//! What the oldest Rust that the workspace takes does not compile and no lint notices: chains of `let`, which
+//! Syntax that the oldest Rust that the workspace takes does not compile and no lint notices: chains of `let`, which
 //! are in Rust 1.88 and later. (`clippy::incompatible_msrv` knows the standard library's functions.)
 
 use std::fs;

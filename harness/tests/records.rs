@@ -72,7 +72,7 @@ fn stable(example: &str, names: &Path, folder: &Path) -> String {
     without_chance(example, std::str::from_utf8(&text).unwrap())
 }
 
-/// What the timeline of an example's record does not show beside the calls, but should.
+/// Texts that the timeline of an example's record does not show beside the calls, but should.
 fn missing_references(example: &str, folder: &Path) -> Option<String> {
     let path = |kind: &str| folder.join(format!("{example}.{kind}"));
     let [record, page, references] = ["shr", "html", "json"].map(path);
@@ -98,7 +98,7 @@ fn missing_references(example: &str, folder: &Path) -> Option<String> {
         .then(|| format!("{example}: {counts:?} of the C and of the pages are beside its calls\n"))
 }
 
-/// What is the same in every run. The server of a blast acknowledges one message or several at a time,
+/// Lines that are the same in every run. The server of a blast acknowledges one message or several at a time,
 /// by 8 bytes, and whether its last acknowledgement comes before its client has left is chance. The
 /// server of `read-write` answers in the thread for completions, or in the other one if the
 /// client's message came before `RDMA_CM_EVENT_ESTABLISHED`; what becomes of the answer is the

@@ -96,7 +96,7 @@ impl Folder {
     }
 }
 
-/// What the lines print; nothing where there cannot be two such hosts.
+/// Output of the lines; nothing where there cannot be two such hosts.
 fn between_hosts(name: &str, lines: &str) -> Option<String> {
     let made = Command::new("unshare").args(["--net", "--mount", "true"]).output().unwrap();
     // In a user namespace sshd cannot become another user.

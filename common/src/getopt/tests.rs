@@ -145,7 +145,7 @@ fn c_strings(texts: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Vec<CString
     texts.into_iter().map(|text| CString::new(text).unwrap()).collect()
 }
 
-/// What the C library makes of a command line: the words of [`read`], and what it prints.
+/// The C library's reading of a command line: the words of [`read`], and what it prints.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ use harness::reach;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What there is to do.
+/// Work of the agent.
 enum Work {
     Run(Agent),
     Answer(IpAddr),

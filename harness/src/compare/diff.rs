@@ -21,13 +21,13 @@ use crate::process::Ending;
 use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 
-/// What came out of a case.
+/// Verdict on a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
     /// Nothing differs.
     Same,
-    /// What differs is listed, with this reason.
+    /// The differences are listed, with this reason.
     Known {
         /// Why it differs.
         reason: String,
@@ -49,7 +49,7 @@ pub enum Verdict {
 pub struct CaseResult {
     /// Its name within the example.
     pub case: String,
-    /// What came out.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// How the sides ended and what the streams differ in, as lines of text.
@@ -158,7 +158,7 @@ impl Diff {
             && expected.complaints(&run.outcome, &self.rules.normaliser).is_empty()
     }
 
-    /// What is to be said of a run of each.
+    /// The result of a run of each.
     fn once(
         &self,
         example: &Example,
@@ -207,7 +207,7 @@ impl Diff {
         result(verdict, differences)
     }
 
-    /// Runs the user's own flags with both. What is listed for recorded command lines explains
+    /// Runs the user's own flags with both. A difference listed for recorded command lines explains
     /// what differs here, too.
     pub fn own(
         &self,
@@ -226,7 +226,7 @@ impl Diff {
         let mut live = self.rules.of_run(&case, &c.outcome);
         let mut verdict = self.of_own(example, &live, rust);
         let started = c.not_started.is_none() && rust.not_started.is_none();
-        // What varies from run to run is known only from more than one.
+        // Variation from run to run is known only from more than one.
         for _ in 1..RUNS {
             let hangs =
                 Side::BOTH.map(|side| c.outcome.ending(side)).contains(&Some(Ending::TimedOut));
@@ -249,7 +249,7 @@ impl Diff {
         with_time(example, result, [c, rust], play)
     }
 
-    /// What is to be said of ours if the C has done so.
+    /// The verdict on ours if the C has done so.
     fn of_own(&self, example: &'static Example, live: &Expectation, rust: &Played) -> Verdict {
         let normaliser = &self.rules.normaliser;
         let run = Unlisted { live, ours: &rust.outcome, normaliser };
@@ -347,7 +347,7 @@ impl Diff {
     }
 }
 
-/// What cannot be of the numbers of either.
+/// Impossible numbers of either.
 fn wrong_numbers(example: &Example, runs: [&Played; 2]) -> Vec<String> {
     let makers = Maker::BOTH.into_iter().zip(runs);
     let wrong = makers.flat_map(|(maker, run)| {
@@ -401,7 +401,7 @@ fn is_here(case: &Case) -> bool {
     matches!(case.device, Device::Any | Device::One)
 }
 
-/// What cannot be done on other hosts.
+/// The reason why a case cannot be done on other hosts.
 fn out_of_reach(stage: &Stage, case: &Case) -> Option<&'static str> {
     if stage.is_local() {
         None

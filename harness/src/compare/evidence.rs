@@ -24,7 +24,7 @@ pub enum Data {
 /// A line that one side prints, as a pattern in which `COUNT` is how many messages there are.
 pub type Says = (Side, Stream, &'static str);
 
-/// What tells that an example's data have arrived.
+/// Evidence that an example's data have arrived.
 #[derive(Clone, Copy, Debug)]
 pub enum Evidence {
     /// With this flag the client verifies each message.
@@ -59,7 +59,7 @@ pub fn flags(example: &Example) -> impl Iterator<Item = &'static str> {
     verify.into_iter().flatten()
 }
 
-/// What a finished pair that ended well says of its data; the error is why it did not work.
+/// Verdict of a finished pair that ended well on its data; the error is why it did not work.
 /// `given` are the user's flags, if there are any.
 pub fn of(
     example: &Example,
@@ -105,7 +105,7 @@ fn count(example: &Example) -> Option<usize> {
     flags.next()?.parse().ok()
 }
 
-/// What the subscriber has seen has to have been published. It looks now and then, and may miss
+/// Texts that the subscriber has seen have to have been published. It looks now and then, and may miss
 /// some, the last, too.
 fn published(outcome: &Outcome) -> Result<Data, String> {
     let shown =

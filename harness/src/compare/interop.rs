@@ -14,22 +14,22 @@ use crate::process::Ending;
 use crate::run::Unobserved;
 use crate::transcript::{Side, Stream};
 
-/// What blast-sr-2's C prints when it has found, by chance, a flushed work request after a
+/// Message of blast-sr-2's C when it has found, by chance, a flushed work request after a
 /// complete transfer.
 const FLUSHED: &str = "ibv_poll_cq completion status \"flushed\"";
 
 /// How a pairing went.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pairing {
-    /// Whose server.
+    /// Maker of the server.
     pub server: Maker,
-    /// Whose client.
+    /// Maker of the client.
     pub client: Maker,
     /// Did they work together?
     pub works: bool,
     /// How closely somebody has looked at the data, if they did.
     pub data: Option<Data>,
-    /// What there is to say of it: why it failed, or why another ending is right.
+    /// Note on it: why it failed, or why another ending is right.
     pub note: Option<String>,
 }
 

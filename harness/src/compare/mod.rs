@@ -55,7 +55,7 @@ use crate::examples::Example;
 use crate::process::Program;
 use crate::transcript::Side;
 
-/// What to look at.
+/// A part of the comparison to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
     /// The same command lines with both.
@@ -82,11 +82,11 @@ impl Part {
 pub struct Compare {
     /// Where the programs run.
     pub stage: Stage,
-    /// What that is called.
+    /// Name of that place.
     pub fabric: String,
     /// The examples to look at.
     pub examples: Vec<&'static Example>,
-    /// What to look at.
+    /// The parts to look at.
     pub parts: Vec<Part>,
     /// The recorded command lines and the rules.
     pub diff: Diff,

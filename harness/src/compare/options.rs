@@ -122,7 +122,7 @@ impl CompareArgs {
         Ok(originals)
     }
 
-    /// What the options ask for. `bin_dir` is where our programs are if nothing is said, and
+    /// The comparison that the options ask for. `bin_dir` is where our programs are if nothing is said, and
     /// `source` the folder of the harness.
     pub fn comparison(
         self,

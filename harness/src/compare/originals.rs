@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::examples::{EXAMPLES, Example, Sides};
 use crate::transcript::Side;
 
-/// What somebody has to do who has no build of the C.
+/// Instructions for somebody who has no build of the C.
 pub const WHAT_TO_DO: &str = "\
 compare needs a build of the C originals; this repository has none of their source.
 
@@ -130,7 +130,7 @@ impl Originals {
         example.places(side).map(|place| self.dir.join(place)).find(|path| is_program(path))
     }
 
-    /// What is missing of an example.
+    /// The part of an example that is missing.
     pub fn missing(&self, example: &Example) -> Option<String> {
         if !example.original {
             return Some("an exercise, which has no C original".to_owned());

@@ -17,7 +17,7 @@ use crate::golden::differences::Differences;
 /// The heading of the list in each example's README.
 const LIST: &str = "## Differences from the C";
 
-/// What the runs above do not show, as they start both alike.
+/// Differences that the runs above do not show, as they start both alike.
 const DIRECT: &str = "
 ## Run by hand
 

@@ -6,7 +6,7 @@ use crate::compare::diff::{CaseResult, Verdict};
 use crate::compare::interop::Pairing;
 use crate::compare::speed::Speed;
 
-/// What was found of an example.
+/// Findings about an example.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExampleResult {
     /// Its name.

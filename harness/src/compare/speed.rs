@@ -17,7 +17,7 @@ use crate::examples::Example;
 use crate::transcript::Side;
 
 /// Most that ours may take of what the C takes, in time and in processor time, for a round trip
-/// or a message. What is done once in a few milliseconds is reported and has no limit.
+/// or a message. Work done once in a few milliseconds is reported and has no limit.
 pub const LIMIT: f64 = 1.05;
 /// Most memory that ours may have more than the C, in KiB.
 pub const MEMORY_LIMIT: f64 = 2048.0;
@@ -65,7 +65,7 @@ pub struct Cost {
     pub client_peak_kib: f64,
     /// From start to end when the program is asked for help.
     pub start_up_microseconds: Option<f64>,
-    /// What of the programs' files is loaded, without symbols.
+    /// Bytes of the programs' files that are loaded, without symbols.
     pub loaded_bytes: Option<u64>,
     /// The files.
     pub file_bytes: u64,
@@ -94,7 +94,7 @@ pub struct Speed {
     pub start_up: Option<Ratio>,
     /// Memory that ours has more than the C, in KiB; of server and client the worse.
     pub more_memory_kib: f64,
-    /// What is over its limit.
+    /// Values over their limit.
     pub over: Vec<String>,
     /// Why runs of the C are not among them.
     pub left_out: Vec<String>,
@@ -112,7 +112,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What all pairs of runs take together, without what is around them.
+    /// Time of all pairs of runs together, without what is around them.
     fn time(&self) -> Duration {
         Duration::from_secs_f64(2.0 * self.runs as f64 * self.seconds)
     }
@@ -218,7 +218,7 @@ impl Pairs {
         speed
     }
 
-    /// What the programs of one maker take.
+    /// Cost of the programs of one maker.
     fn cost(&self, runs: Runs<'_>, maker: Maker, count: Option<u64>) -> Cost {
         let each = count.unwrap_or(1) as f64;
         let of: Vec<Sample> = self.runs.iter().map(|pair| *made_by(pair, maker)).collect();

@@ -18,7 +18,7 @@ use crate::transcript::{Line, Side};
 /// The address of the recorded device, which stands in the cases.
 const RECORDED: &str = "10.9.0.1";
 
-/// Whose program it is.
+/// Maker of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Maker {
     /// The original.
@@ -116,7 +116,7 @@ impl Stage {
     }
 
     /// Runs a plan, with agents where a side is on another host, and everywhere if the cost
-    /// is to be known. What was printed has the recorded address.
+    /// is to be known. The printed output has the recorded address.
     pub fn play(
         &self,
         plan: Plan,

@@ -21,7 +21,7 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// What came of every example, busy-polling, blocking and others apart, and the counts.
+/// Outcomes of every example, busy-polling, blocking and others apart, and the counts.
 pub fn closing(results: &Results) -> String {
     let headings = [
         "example",

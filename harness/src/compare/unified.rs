@@ -7,7 +7,7 @@ const CONTEXT: usize = 2;
 /// Longest diff that is shown.
 const MAX_LINES: usize = 60;
 
-/// What has to change to get from the C's lines to ours; empty if nothing.
+/// Changes that lead from the C's lines to ours; empty if nothing.
 pub fn unified(name: &str, c: &[String], rust: &[String]) -> Vec<String> {
     if c == rust {
         return Vec::new();

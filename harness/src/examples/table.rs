@@ -6,14 +6,14 @@ use crate::compare::speed::Waits;
 use crate::compare::speed::work::{Clock, Work};
 use crate::transcript::{Side, Stream};
 
-/// What is measured is mostly start-up and connection.
+/// The time measured is mostly start-up and connection.
 const ONCE: Work = Work { waits: Waits::Once, clock: Clock::WholeRun, count: None, flags: "" };
 /// Messages are counted with `-c`, and the program reports the time that they took.
 const POLLING: Work =
     Work { waits: Waits::BusyPolling, clock: Clock::Reported, count: Some("-c"), flags: "" };
 const BLOCKING: Work = Work { waits: Waits::Blocking, ..POLLING };
 
-/// What the suite's programs are called where they are made.
+/// Names of the suite's programs where they are made.
 pub(super) const SUITE_ARG0: &str = "./{side}";
 
 /// Two programs in the manner of the OpenFabrics suite.

@@ -1,4 +1,4 @@
-//! What happens when a verb of an example fails: the files that say so.
+//! Outcomes of examples whose verbs fail: the files that say so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::examples::{Example, Sides, sound};
 use crate::process::Ending;
 use crate::transcript::Side;
 
-/// What happens in one example.
+/// Outcomes in one example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfExample {
@@ -22,7 +22,7 @@ pub struct OfExample {
     pub client: OfSide,
 }
 
-/// What happens when the calls of one side fail, each in a run of its own.
+/// Outcomes when the calls of one side fail, each in a run of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfSide {
@@ -101,7 +101,7 @@ impl From<Endings> for String {
 }
 
 impl OfExample {
-    /// What happens when calls of a side fail, if there is that side.
+    /// The outcomes when calls of a side fail, if there is that side.
     pub fn of(&self, side: Side) -> Option<&OfSide> {
         match side {
             Side::Server => self.server.as_ref(),
@@ -110,7 +110,7 @@ impl OfExample {
     }
 }
 
-/// All that happens, with the reasons by their names.
+/// All outcomes, with the reasons by their names.
 #[derive(Clone, Debug)]
 pub struct Data {
     /// In the order of the examples.
@@ -142,7 +142,7 @@ impl Data {
         }
     }
 
-    /// What cannot be as it is written there.
+    /// A mistake in what is written there.
     fn mistake(&self) -> Option<String> {
         for (example, of_example) in &self.examples {
             for side in Side::BOTH {

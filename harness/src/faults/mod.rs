@@ -27,14 +27,14 @@ use crate::run::{Client, Observer, Outcome, Plan, Progress, Unobserved, run};
 use crate::soft_hca;
 use crate::transcript::{Side, Stream};
 
-/// What a call fails with, wherever it is.
+/// The error that a call fails with, wherever it is.
 const ERRNO: &str = "ENOMEM";
 /// How long a side that is to run on is looked at while it does.
 const RUNS_ON_FOR: Duration = Duration::from_millis(700);
 /// How long the daemon may take to clean up behind programs.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
-/// What to run.
+/// Cases to run, and how.
 #[derive(Debug)]
 pub struct Selection {
     /// How an example is run.
@@ -272,7 +272,7 @@ pub(crate) fn faulty(program: &Program, spec: &str) -> Program {
     soft_hca::run(&["--fault", spec], program)
 }
 
-/// What is left of programs that have ended.
+/// Objects left behind by programs that have ended.
 fn left_behind() -> Result<Vec<String>, Error> {
     let end = Instant::now() + CLEAN_UP;
     loop {
@@ -288,7 +288,7 @@ fn left_behind() -> Result<Vec<String>, Error> {
 pub(crate) struct Watch<'d> {
     /// The side whose call fails.
     pub(crate) side: Side,
-    /// What is expected of both.
+    /// The expectation of both.
     pub(crate) row: &'d Row,
 }
 

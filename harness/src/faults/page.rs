@@ -1,4 +1,4 @@
-//! What happens when calls fail, as a page of the documentation.
+//! Outcomes of calls that fail, as a page of the documentation.
 
 use std::fmt::Write;
 

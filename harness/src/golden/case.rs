@@ -37,7 +37,7 @@ pub struct Case {
     pub server: Option<Vec<String>>,
     /// Arguments of the client, if one is run.
     pub client: Option<Vec<String>>,
-    /// What plays the client.
+    /// The program that plays the client.
     #[serde(default)]
     pub client_program: ClientProgram,
     /// A program that plays the server instead of the example's own.
@@ -68,11 +68,11 @@ pub struct Case {
     /// Streams of which only the beginning was kept.
     #[serde(default)]
     pub truncated_to_lines: BTreeMap<Item, usize>,
-    /// What the case shows.
+    /// Purpose of the case.
     pub why: String,
 }
 
-/// What is started as the second process of a case.
+/// The second process of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientProgram {
@@ -91,11 +91,11 @@ pub enum ClientProgram {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KillPlan {
-    /// Who gets it.
+    /// The side that gets it.
     pub who: Side,
     /// Its number.
     pub signal: i32,
-    /// What each side has printed by then.
+    /// Text that each side has printed by then.
     #[serde(default)]
     pub once: BTreeMap<Side, String>,
     /// Counted from there, or from the start of the client.
@@ -137,7 +137,7 @@ impl fmt::Display for Device {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Item {
-    /// What a side printed on one of its streams.
+    /// Output of a side on one of its streams.
     Stream(Side, Stream),
     /// How a side ended.
     Status(Side),

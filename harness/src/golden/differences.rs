@@ -30,12 +30,12 @@ pub struct Difference {
     /// The C did either by chance, so the case may well come out like a recording.
     #[serde(default)]
     pub may_be_as_the_c: bool,
-    /// What is expected instead. What is not named is as in the C.
+    /// The changes that are expected instead. An item that is not named is as in the C.
     #[serde(alias = "files")]
     pub expect: BTreeMap<Item, Change>,
 }
 
-/// What is expected of one item instead of the recording.
+/// The expectation of one item instead of the recording.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Change {
@@ -160,9 +160,9 @@ impl Differences {
 /// A run with flags for which nothing is listed, judged by what is listed for others.
 #[derive(Debug)]
 pub struct Unlisted<'a> {
-    /// What the C has done with these flags.
+    /// The C's run with these flags, as an expectation.
     pub live: &'a Expectation,
-    /// What ours has done.
+    /// Our run.
     pub ours: &'a Outcome,
     /// The rules for lines.
     pub normaliser: &'a Normaliser,
@@ -268,7 +268,7 @@ impl Difference {
         if found.iter().all(|(_, lines)| lines.is_empty()) {
             return false;
         }
-        // Who refuses a command line ends with its own status, whatever the C goes on to do.
+        // A program that refuses a command line ends with its own status, whatever the C goes on to do.
         if let Some(ending @ Ending::Code(1..)) = run.ours.ending(side) {
             to.endings.insert(side, [ending].into());
         }
@@ -324,7 +324,7 @@ fn set_endings(
     if place.is_empty() {
         return Err("no ending is given".to_owned());
     }
-    // What the C does by chance does not excuse a program that is said not to.
+    // An ending that the C has by chance does not excuse a program that is said not to have it.
     expectation.forget_conditional_endings(side);
     Ok(())
 }

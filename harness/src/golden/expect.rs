@@ -1,4 +1,4 @@
-//! What a case must print and how it must end, and whether a run did so.
+//! The output and the endings that a case must have, and whether a run had them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ use crate::transcript::{Line, Side, Stream, Transcript, split_lines};
 /// Longest diff that is shown.
 const MAX_DIFF: usize = 60;
 
-/// What one stream must look like. All lines are normalised.
+/// The required text of one stream. All lines are normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Exactly this.
@@ -30,12 +30,12 @@ pub enum Expected {
     Varies(Vec<Vec<String>>),
 }
 
-/// What a case must print and how it must end.
+/// The output that a case must print and the endings that it must have.
 #[derive(Clone, Debug, Default)]
 pub struct Expectation {
     /// The endings that are right for each side.
     pub endings: BTreeMap<Side, BTreeSet<Ending>>,
-    /// What each stream must look like.
+    /// The required text of each stream.
     pub streams: BTreeMap<(Side, Stream), Expected>,
     /// Streams of which only this many lines are compared.
     pub first_lines: BTreeMap<(Side, Stream), usize>,
@@ -83,7 +83,7 @@ impl Expectation {
         Ok(result)
     }
 
-    /// That somebody does as a run did for which there is no recording.
+    /// The expectation that somebody does as a run did for which there is no recording.
     pub fn of_run(
         case: &Case,
         outcome: &Outcome,
@@ -120,7 +120,7 @@ impl Expectation {
         self
     }
 
-    /// What a side has printed, normalised.
+    /// Output of a side, normalised.
     pub fn printed(
         &self,
         outcome: &Outcome,
@@ -131,8 +131,8 @@ impl Expectation {
         self.actual(&outcome.transcript, side, stream, normaliser)
     }
 
-    /// The same for somebody who has to do as a run did, instead of a recording. What the
-    /// recordings say of chance still holds, if that run is like them.
+    /// The same for somebody who has to do as a run did, instead of a recording. The recordings'
+    /// word on chance still holds, if that run is like them.
     pub fn like(&self, outcome: &Outcome, normaliser: &Normaliser) -> Expectation {
         let mut result = self.clone();
         for (&side, endings) in &mut result.endings {
@@ -149,8 +149,8 @@ impl Expectation {
                 Expected::Same(lines) => *lines = found,
                 Expected::Sorted(lines) => *lines = sorted(found),
                 Expected::Varies(recorded) => {
-                    // What varies among recordings is what a run may vary in, too; what this one
-                    // alone has is not.
+                    // A run may vary in what varies among the recordings, too, but not in what this one
+                    // alone has.
                     let tolerance = &self.tolerances[&(side, stream)];
                     if varying::check(&found, recorded, tolerance).is_err() {
                         recorded.clear();
@@ -162,7 +162,7 @@ impl Expectation {
         result
     }
 
-    /// What is wrong with a finished run; nothing if it went as expected.
+    /// Complaints about a finished run; none if it went as expected.
     pub fn complaints(&self, outcome: &Outcome, normaliser: &Normaliser) -> Vec<String> {
         let mut complaints: Vec<String> = outcome.never_ready.iter().cloned().collect();
         for (&side, endings) in &self.endings {

@@ -29,7 +29,7 @@ pattern!(EACH, r": ([0-9.]+) microseconds per (round-trip|buffer|message blasted
 pattern!(ELAPSED, r": ([0-9.]+) seconds elapsed time$");
 pattern!(USED, r": ([0-9.]+) seconds (?:user|kernel) time \(([0-9.]+)%\)$");
 
-/// What one side has printed of its work.
+/// Statistics that one side has printed of its work.
 #[derive(Debug, Default)]
 struct Statistics {
     size: f64,
@@ -49,7 +49,7 @@ enum Counts {
     Of(String, f64),
 }
 
-/// What cannot be of the numbers that both sides have printed.
+/// Impossible numbers among those that both sides have printed.
 pub fn complaints(outcome: &Outcome) -> Vec<String> {
     let mut complaints = Vec::new();
     for side in Side::BOTH {

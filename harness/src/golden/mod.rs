@@ -28,7 +28,7 @@ pub mod varying;
 
 use crate::run::Outcome;
 
-/// What cannot be of the numbers and texts of a run, whatever was recorded.
+/// Impossible numbers and texts of a run, whatever was recorded.
 pub fn impossible(example: &str, outcome: &Outcome) -> Vec<String> {
     let mut complaints = measured::complaints(outcome);
     complaints.extend(published::complaints(example, outcome));

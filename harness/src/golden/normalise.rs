@@ -104,12 +104,12 @@ pub struct Live {
     pub differs: Option<(u64, String)>,
 }
 
-/// What ours has where the C has something.
+/// How ours agrees with something that the C has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agrees<'a> {
     /// The same.
     Same,
-    /// What it may be, which is something else for this reason.
+    /// A permitted text, which is something else for this reason.
     Differs(&'a str),
     /// Something else.
     No,
@@ -186,7 +186,7 @@ impl Normaliser {
         lines.iter().filter_map(|line| self.line(example, line, &[], &mut Vec::new())).collect()
     }
 
-    /// What of those lines depends on the machine, in its order.
+    /// The parts of those lines that depend on the machine, in their order.
     pub fn live(&self, example: &str, lines: &[String]) -> Vec<Live> {
         let mut found = Vec::new();
         for (at, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What holds of a stream's lines and numbers however the timing was: lines of which one of a
+//! Rules that hold for a stream's lines and numbers however the timing was: lines of which one of a
 //! few groups is printed, numbers that count, lines of which there are as many as of others,
 //! histograms that add up.
 
@@ -8,9 +8,9 @@ use serde::Deserialize;
 /// Lines that are printed as one of several groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
-    /// The lines concerned. What group 1 matches, if there is one, is looked at.
+    /// The lines concerned. The text that group 1 matches, if there is one, is looked at.
     pub lines: Regex,
-    /// What they read, joined, the main thread's before the other's: one of these.
+    /// Their text, joined, the main thread's before the other's: one of these.
     pub like: Vec<Regex>,
     /// So many of the first are as in the recording.
     pub begins: usize,
@@ -149,7 +149,7 @@ impl HistogramPatterns {
 }
 
 impl Histogram {
-    /// What is left of a line: nothing of a bin, and of a sum that varies no number.
+    /// The rest of a line: nothing of a bin, and of a sum that varies no number.
     pub fn reduce(&self, line: &str) -> Option<String> {
         if self.bin.is_match(line) {
             return None;

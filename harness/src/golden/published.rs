@@ -1,4 +1,4 @@
-//! What a publisher of the suite publishes, and when. Texts and pauses come from the C library's
+//! The texts that a publisher of the suite publishes, and when. Texts and pauses come from the C library's
 //! generator with the second of the start as its seed, so that they can be told afterwards.
 
 use std::sync::LazyLock;
@@ -72,7 +72,7 @@ fn publication(random: &mut Random, size: usize) -> (String, Duration) {
     (text, pause)
 }
 
-/// What is wrong with what the server of a run has published.
+/// Mistakes in what the server of a run has published.
 pub fn complaints(example: &str, outcome: &Outcome) -> Vec<String> {
     if !example.starts_with("pubsub-") {
         return Vec::new();
@@ -106,7 +106,7 @@ enum Wrong {
     Pause(String),
 }
 
-/// What is wrong if that is the seed.
+/// The mistake if that is the seed.
 fn wrong_with(shown: &[(&Line, usize, String)], seed: u32) -> Option<Wrong> {
     let mut random = Random::new(seed);
     let mut short = None;

@@ -11,14 +11,14 @@ use crate::golden::normalise::Normaliser;
 use crate::run::Outcome;
 use crate::transcript::{Side, Stream};
 
-/// What `cases.json` says of the recordings of a case.
+/// Fields of `cases.json` about the recordings of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fields {
     /// How many runs were compared.
     pub runs: u32,
-    /// What came out alike, once normalised.
+    /// Items that came out alike, once normalised.
     pub deterministic: Vec<String>,
-    /// What came out alike but for the order of its lines.
+    /// Items that came out alike but for the order of their lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deterministic_if_sorted: Vec<String>,
     /// The files of further recordings.
@@ -68,7 +68,7 @@ impl<'a> Recordings<'a> {
         Ok(())
     }
 
-    /// What the runs had in common.
+    /// Fields about what the runs had in common.
     pub fn fields(&self) -> Fields {
         let mut fields = Fields { runs: self.runs, ..Fields::default() };
         for (item, seen) in &self.seen {
@@ -95,7 +95,7 @@ fn variant(item: Item, number: usize) -> String {
     format!("{item}.run{number}")
 }
 
-/// All that is recorded of a case.
+/// Everything that is recorded of a case.
 fn items(case: &Case) -> impl Iterator<Item = Item> + '_ {
     Side::BOTH.into_iter().filter(|&side| case.has(side)).flat_map(|side| {
         let streams = Stream::BOTH.into_iter().map(move |stream| Item::Stream(side, stream));
@@ -103,7 +103,7 @@ fn items(case: &Case) -> impl Iterator<Item = Item> + '_ {
     })
 }
 
-/// What the file of an item holds.
+/// Contents of the file of an item.
 fn text(outcome: &Outcome, item: Item) -> String {
     match item {
         Item::Stream(side, stream) => {

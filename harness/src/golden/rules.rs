@@ -48,7 +48,7 @@ impl LeftOut {
     }
 }
 
-/// What is expected of a case.
+/// Expectations of a case.
 #[derive(Debug)]
 pub struct Expected<'a> {
     /// Of the C, on a device like the recorded one.
@@ -127,7 +127,7 @@ impl Rules {
         Some(&entry.reason)
     }
 
-    /// What is expected of a case, from its recordings and the lists.
+    /// The expectations of a case, from its recordings and the lists.
     pub fn expected(&self, case: &Case) -> Result<Expected<'_>, Error> {
         let recorded = Expectation::read(&self.data, case, &self.normaliser, &self.timing)?;
         let listed = self.differences.expectation(case, &recorded, &self.normaliser)?;
@@ -136,12 +136,12 @@ impl Rules {
         Ok(Expected { recorded, listed, on_soft_hca })
     }
 
-    /// What is expected of somebody who does as a run did for which there is no recording.
+    /// The expectation of somebody who does as a run did for which there is no recording.
     pub fn of_run(&self, case: &Case, outcome: &Outcome) -> Expectation {
         Expectation::of_run(case, outcome, &self.normaliser, &self.timing)
     }
 
-    /// What is expected of the C itself where it runs.
+    /// The expectation of the C itself where it runs.
     pub fn of_the_c(&self, case: &Case) -> Result<Expectation, Error> {
         let recorded = Expectation::read(&self.data, case, &self.normaliser, &self.timing)?;
         // An entry that replaces lines of ours says nothing of the C.
@@ -154,7 +154,7 @@ impl Rules {
 /// limit is missing from the expectation.
 #[derive(Debug)]
 pub struct Watch<'a> {
-    /// What is expected.
+    /// The expectation.
     pub expected: &'a Expectation,
     /// The rules for lines.
     pub normaliser: &'a Normaliser,

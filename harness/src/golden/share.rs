@@ -15,7 +15,7 @@ use crate::golden::suite::Counts;
 /// One of several shares of the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which one, from 0 on.
+    /// Its number, from 0 on.
     index: usize,
     /// How many there are.
     of: usize,
@@ -40,7 +40,7 @@ impl FromStr for Share {
     }
 }
 
-/// What a harness that runs a share has to say.
+/// Output of a harness that runs a share.
 enum Said {
     /// A case, or the failures of all, as lines.
     Text(String),
@@ -95,7 +95,7 @@ pub fn run_all(of: u32, arguments: &[OsString], out: &mut dyn Write) -> Result<C
 fn listen(stdout: ChildStdout, sender: &Sender<Said>) {
     let mut case = String::new();
     for line in BufReader::new(stdout).lines() {
-        // What is no text ends it; then there are no counts.
+        // A line that is no text ends it; then there are no counts.
         let Ok(line) = line else { break };
         let counts = serde_json::from_str(&line).ok();
         if counts.is_some() || !line.starts_with(' ') {

@@ -21,7 +21,7 @@ use crate::process::{Ending, Program};
 use crate::run::{Plan, Unobserved, run};
 use crate::transcript::Side;
 
-/// What to run.
+/// Cases to run, and how.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Where the programs are.

@@ -1,4 +1,4 @@
-//! What depends on timing beyond the normalising rules: the model of
+//! Differences by timing beyond the normalising rules: the model of
 //! `timing.json`, and comparing with its leave.
 
 use std::fs;
@@ -125,7 +125,7 @@ pub struct Reduced {
     pub apart: Vec<String>,
     /// How often each rule for floating lines matched.
     floating: Vec<usize>,
-    /// What its numbers add up to.
+    /// Sum of each rule's numbers.
     sums: Vec<u64>,
     /// The lines of which one of several groups is printed, for each such rule.
     groups: Vec<Vec<String>>,
@@ -281,7 +281,7 @@ impl Tolerance {
         self.histograms.iter().try_for_each(|histogram| histogram.check(lines))
     }
 
-    /// What is left of a normalised stream.
+    /// The rest of a normalised stream.
     pub fn reduce(&self, lines: &[String]) -> Reduced {
         self.reduce_beside(lines, &[])
     }

@@ -1,4 +1,4 @@
-//! Which pages the book has, in their order.
+//! The book's pages, in their order.
 
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
@@ -10,7 +10,7 @@ use crate::examples::EXAMPLES;
 /// Title of the part about the examples.
 pub const THE_EXAMPLES: &str = "The examples";
 
-/// What the part about the lessons is called.
+/// Title of the part about the lessons.
 pub const LESSONS: &str = "The lessons";
 
 /// Title of the part with the translations.
@@ -21,7 +21,7 @@ const GLOSSARY: &str = "docs/glossary.zh-CN.md";
 /// A part of the book.
 #[derive(Debug)]
 pub struct Part {
-    /// What it is called.
+    /// Its title.
     pub title: &'static str,
     /// Its chapters.
     pub chapters: Vec<Chapter>,
@@ -117,7 +117,7 @@ pub fn parts(top: &Path) -> Result<Vec<Part>, Error> {
     Ok(parts)
 }
 
-/// What a page is called: its first heading, or the name of its file.
+/// Title of a page: its first heading, or the name of its file.
 ///
 /// # Errors
 /// A page that cannot be read.

@@ -1,6 +1,6 @@
-//! What is left to do when mdBook has made its pages: search, and the language of those in Chinese.
+//! Work left when mdBook has made its pages: search, and the language of those in Chinese.
 //!
-//! mdBook's index has the texts of all sections, and for each of their words where it is. That is four fifths of it,
+//! mdBook's index has the texts of all sections, and the places of each of their words. This part is four fifths of it,
 //! and has no words of Chinese. Ours has the texts alone, and a script that finds in them what a reader types.
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use crate::Error;
 
 /// The file that mdBook's search loads when somebody searches.
 const INDEX: &str = "searchindex.js";
-/// What is around its JSON, in which a backslash escapes the next sign.
+/// Text around its JSON, in which a backslash escapes the next sign.
 const BEFORE: &str = "JSON.parse('";
 const BEHIND: &str = "')";
-/// What finds sections.
+/// Script that finds sections.
 pub const SCRIPT: &str = include_str!("search.js");
 
 /// mdBook's words in pages in Chinese, and what stands there in their place.

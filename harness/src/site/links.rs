@@ -1,4 +1,4 @@
-//! What a page links to, and where that is in the book.
+//! Targets of a page's links, and where they are in the book.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) static LINK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^()\s]+)\)").expect("a constant pattern")
 });
 
-/// What a link leads to, by its path from the top of the repository.
+/// Target of a link, by its path from the top of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A page of the book.
@@ -23,7 +23,7 @@ pub enum Target {
     File(PathBuf),
 }
 
-/// What a page links to in the repository.
+/// Targets in the repository of a page's links.
 pub fn targets(text: &str, page: &Path, top: &Path) -> Vec<Target> {
     let mut found = Vec::new();
     each(text, |link| {
@@ -71,7 +71,7 @@ pub fn relative(from: &Path, to: &Path) -> String {
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// What a heading is called in links, as code hosts and mdBook have it. None of a line that is none.
+/// Name of a heading in links, as code hosts and mdBook have it. None of a line that is no heading.
 pub fn slug(line: &str) -> Option<String> {
     let title = line.trim_start_matches('#');
     let is_heading = title.len() < line.len() && title.starts_with(' ');

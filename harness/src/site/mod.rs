@@ -29,7 +29,7 @@ use contents::Part;
 use links::Target;
 use runs::Runs;
 
-/// What mdBook is told.
+/// mdBook's settings.
 const SETTINGS: &str = include_str!("book.toml");
 
 /// How many files a book has.
@@ -107,7 +107,7 @@ pub fn write(
     Ok(counts)
 }
 
-/// What mdBook is told: one searches pages, and neither sources nor runs, which have most of the words.
+/// mdBook's settings: one searches pages, and neither sources nor runs, which have most of the words.
 fn settings(top: &Path, known: &BTreeSet<&PathBuf>, runs: &Runs) -> String {
     let sources = known.iter().filter(|page| !is_markdown(page));
     let both = beside::examples().map(|example| beside::place(example.name));

@@ -118,7 +118,7 @@ fn example(name: &str) -> Option<&'static Example> {
     EXAMPLES.iter().find(|example| example.name == name)
 }
 
-/// What the run of a lesson is.
+/// Description of the run of a lesson.
 const BEGINNING: &str = "the program you begin with, wrong or unfinished";
 
 const LIST: &str = "# Recorded runs\n\n\

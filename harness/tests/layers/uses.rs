@@ -1,4 +1,4 @@
-//! Which files of a crate use which others.
+//! Uses of a crate's files by its other files.
 //!
 //! - A path in code, in a `use` or a macro's arguments is a use of the file that has the item at its end. An
 //!   item that is imported or exported again on the way is used where it is defined; a `pub use` by itself,
@@ -138,7 +138,7 @@ struct Reader<'s> {
     sources: &'s Sources,
     types: &'s Types,
     module: ModuleId,
-    /// What `self` is here.
+    /// Type of `self` here.
     this: Option<Def>,
     /// The parameters of the function that is read, with their types.
     parameters: BTreeMap<String, Def>,

@@ -29,18 +29,18 @@ const PAGE: &str = "docs/mutants.md";
 /// The line below which the tables begin.
 const BELOW: &str = "<!-- made by the test mutants:: -->";
 
-/// What `./compare` finds a mutant by.
+/// The part of `./compare` that finds a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
     /// A recorded command line.
     Case(&'static str),
-    /// What it asks of RDMA.
+    /// Its calls to RDMA.
     Calls,
     /// How it ends when a call fails.
     Failing,
     /// The pairings of both.
     Interop,
-    /// What it costs.
+    /// Its cost.
     Speed,
     /// Nothing, for this reason.
     Survives(&'static str),
@@ -199,7 +199,7 @@ fn build(mutants: &[&Mutant]) {
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
-        // What is wrong with them no lint has to tell.
+        // No lint has to tell what is wrong with them.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .stdin(Stdio::null())
         .output()

@@ -6,19 +6,19 @@ use super::Found::{self, Calls, Case, Failing, Interop, Speed, Survives};
 pub struct Mutant {
     /// Its name.
     pub name: &'static str,
-    /// What is wrong.
+    /// Its mistake.
     pub what: &'static str,
     /// The example.
     pub example: &'static str,
     /// In each of these files of it the first text, which is there once, gives way to the second.
     pub edits: &'static [(&'static str, &'static str, &'static str)],
-    /// What finds it.
+    /// The part of `./compare` that finds it.
     pub found: Found,
 }
 
 /// All of them, by example.
 pub const MUTANTS: &[Mutant] = &[
-    // What they print, and when.
+    // Their output, and its timing.
     Mutant {
         name: "misspelt",
         what: "a message has a letter too few",
@@ -150,7 +150,7 @@ pub const MUTANTS: &[Mutant] = &[
             "as long as a process may wait for a processor; what is measured are round trips, not the end",
         ),
     },
-    // What they do with messages.
+    // Their handling of messages.
     Mutant {
         name: "message-too-few",
         what: "the client ends after one message less",
@@ -219,7 +219,7 @@ pub const MUTANTS: &[Mutant] = &[
         )],
         found: Survives("every answer comes, and what is in memory before it nobody shows"),
     },
-    // What they ask of RDMA.
+    // Their calls to RDMA.
     Mutant {
         name: "posts-swapped",
         what: "the client posts its send before its receive",
@@ -576,7 +576,7 @@ pub const MUTANTS: &[Mutant] = &[
         )],
         found: Calls,
     },
-    // What they do when something fails, and what they cost.
+    // Their ends when something fails, and their cost.
     Mutant {
         name: "status-0",
         what: "it ends with 0 after a failed operation",

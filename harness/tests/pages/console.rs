@@ -59,7 +59,7 @@ impl Session {
         named.max_by_key(|name| name.len()).unwrap_or("")
     }
 
-    /// What of the output is not as the page shows it.
+    /// Lines of the output that are not as the page shows them.
     pub fn differences(&self, rules: &Normaliser, actual: &str) -> Vec<String> {
         let actual: Vec<String> = actual.lines().map(str::to_owned).collect();
         let shown = Sides::new(rules, self.example(), &self.output);

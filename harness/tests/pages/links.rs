@@ -1,4 +1,4 @@
-//! What a page refers to: files, headings, and names that a file defines.
+//! References of a page: files, headings, and names that a file defines.
 //!
 //! A link whose text is a name in backticks, to a file of source, says that the file defines
 //! the name: [`our_setup_qp`](../ping-sr-0/src/c_d_queue_pair.rs). A name in backticks without a link that begins like

@@ -22,13 +22,13 @@ use self::console::{Session, sessions};
 use crate::own_network;
 use crate::tree::{files, top};
 
-/// What `./demo` calls soft-hca, see there.
+/// Name of soft-hca in `./demo`, see there.
 const FABRIC: &str = "soft-hca: the kernel's RDMA stack in user space, no device, no root";
 
 /// The devices of `./demo --infiniband`, and those of `./demo apm`, see there.
 const TWO_PORTS: &str = " --device rxe0:infiniband,ports=2 --device rxe1:infiniband";
 const BESIDE: &str = " --device rxe0 --device rxe1:infiniband,ports=2 --device rxe2:infiniband";
-/// What it says of the paths on them.
+/// Its flags for the paths on them.
 const BY_LID: &str = " --by-lid --migrate-on rxe1,rxe0,198.18.1.1";
 const BESIDE_PATHS: &str = " --migrate-on rxe2,rxe1,198.18.2.1";
 
@@ -218,7 +218,7 @@ fn run(command: &str) -> Result<(Option<i32>, String), String> {
     Ok((output.status.code(), text))
 }
 
-/// What is wrong with a command, if anything.
+/// The mistake in a command, if any.
 fn check(session: &Session, rules: &Normaliser) -> Result<(), String> {
     let (status, text) = run(&session.command)?;
     if status != Some(session.status()) {

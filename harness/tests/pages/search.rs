@@ -87,7 +87,7 @@ fn found(program: &Path, lang: &str, queries: &[&str]) -> Vec<Vec<(String, Strin
     outcome.as_array().unwrap().iter().map(results).collect()
 }
 
-/// What `encodeURIComponent` has encoded.
+/// Text that `encodeURIComponent` has encoded, decoded.
 fn decoded(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap().as_bytes().to_vec();

@@ -15,7 +15,7 @@ use regex::Regex;
 use super::links::{LINK, prose};
 use crate::tree::{files, top};
 
-/// What a page of the book links to that is not in it.
+/// Links of a page of the book to what is not in it.
 fn broken(page: &Path, pages: &Path, listed: &BTreeSet<PathBuf>) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let mut found = Vec::new();

@@ -22,7 +22,7 @@ pub(super) const FAILURES: usize = 3;
 /// Most messages of one run.
 const MAX_COUNT: u64 = 20_000_000;
 
-/// What one run takes.
+/// Cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Time, if it can be told.
@@ -37,7 +37,7 @@ pub struct Sample {
     pub client_peak: f64,
 }
 
-/// What runs, and where.
+/// The example that runs, and where.
 #[derive(Clone, Copy)]
 pub struct Runs<'a> {
     pub stage: &'a Stage,

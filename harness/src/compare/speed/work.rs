@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use crate::compare::speed::Waits;
 
-/// What takes the time of one run.
+/// The clock that takes the time of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The program reports it.

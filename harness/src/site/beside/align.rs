@@ -1,4 +1,4 @@
-//! Which line of the C stands beside which line of the Rust.
+//! Alignment of the lines of the C with those of the Rust beside them.
 //!
 //! Lines belong together if both call the same function, or if half of their words are the same: names, numbers,
 //! and those of messages and comments. Of all ways to pair lines in their order the one with the most in common is

@@ -112,7 +112,7 @@ fn code(pair: &Pair<'_>) -> String {
     code.fold(String::new(), |code, line| code + line + "\n")
 }
 
-/// Which files a section is from.
+/// Files that a section is from.
 fn files(section: &Section<'_>, example: &str) -> String {
     let mut files: Vec<String> =
         section.c.iter().map(|source| format!("`{}`", source.path.display())).collect();

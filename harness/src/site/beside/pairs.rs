@@ -1,4 +1,4 @@
-//! Which function of the C is which of the Rust.
+//! Pairs of a function of the C and the same one of the Rust.
 
 use std::collections::BTreeSet;
 

@@ -33,7 +33,7 @@ const DEFAULT_MSG_LENGTH: i32 = 1000000;
 /// Milliseconds to wait before each send if there is no `-w`.
 const DEFAULT_MSEC_DELAY: i32 = 500;
 
-/// What the command line asks for, and the resources of the run.
+/// Options of the command line, and the resources of the run.
 ///
 /// The pointers belong to the libraries. Each is null, or valid until the end of [`main`].
 struct Context {

@@ -228,7 +228,7 @@ fn our_setup_user_data(
     done
 }
 
-/// What both sides need besides user data: an ack to receive and one to send, and the messages
+/// Buffers of both sides besides user data: an ack to receive and one to send, and the messages
 /// that tell where our buffers are, and where the other side's are.
 fn our_setup_common_buffers(
     conn: &mut OurControl,
@@ -366,7 +366,7 @@ pub fn our_setup_client_buffers(conn: &mut OurControl, options: &OurOptions) -> 
 
 /// The agent's buffer: the counter.
 pub fn our_setup_agent_buffers(conn: &mut OurControl, options: &OurOptions) -> OurResult {
-    // who lets others write must be able to write, too
+    // a region that others may write must be writable by us, too
     let access =
         [ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC];
 

@@ -18,7 +18,7 @@ use crate::utilities::{
     our_trace_ulong,
 };
 
-/// What the new queue pair shall be like.
+/// Attributes of the new queue pair.
 fn our_setup_qp_params(conn: &mut OurControl, options: &OurOptions) -> ibv_qp_init_attr {
     let mut init_attr: ibv_qp_init_attr = zeroed();
 

@@ -69,7 +69,7 @@ pub enum Label {
     Out6,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct OurOptions {
     /// Host name or address of the server (`-a`).
@@ -106,7 +106,7 @@ impl Reporting for OurOptions {
     }
 }
 
-/// What the client tells the server in the private data of its connect request. On the wire both
+/// Contents of the private data in the client's connect request to the server. On the wire both
 /// numbers are 64-bit in network byte order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OurConnectInfo {
@@ -128,7 +128,7 @@ impl OurConnectInfo {
         private_data
     }
 
-    /// What the bytes on the wire say.
+    /// The numbers that the bytes on the wire hold.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
             remote_limit: NetworkEndian::read_u64(&private_data[..8]),
@@ -202,7 +202,7 @@ pub struct CmId(pub *mut rdma_cm_id);
 // destroys an id only after the event thread of its channel has ended.
 unsafe impl Send for CmId {}
 
-/// What the connection manager's event thread tells the main-line thread.
+/// Information from the connection manager's event thread for the main-line thread.
 pub struct CmEventInfo {
     /// Whether the connection is over: 0 no; 1 the remote side has disconnected; 2 we have; 3 the
     /// remote side has, and a flushed completion told us; 4 the event thread was cancelled before
@@ -309,7 +309,7 @@ pub struct OurControl {
     /// Completion events that are not yet acknowledged.
     pub cq_events_that_need_ack: u32,
 
-    /// What the event thread has found out.
+    /// Information from the event thread.
     pub cm_event_info: Arc<CmEventShare>,
 
     /// The event thread.
@@ -380,7 +380,7 @@ pub struct OurControl {
     pub send_ack_sge: CArray<ibv_sge>,
 
     // To tell the other side where our user data are, so that it can read and write them
-    /// What we send about our buffers.
+    /// Description of our buffers, which we send.
     pub local_buffer_info: CArray<OurBufferInfo>,
 
     /// Its memory regions.
@@ -393,7 +393,7 @@ pub struct OurControl {
     pub local_buffer_info_sge: CArray<ibv_sge>,
 
     // To be told where the other side's user data are, so that we can read and write them
-    /// What we receive about its buffers.
+    /// Description of its buffers, which we receive.
     pub remote_buffer_info: CArray<OurBufferInfo>,
 
     /// Its memory regions.

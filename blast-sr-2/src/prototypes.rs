@@ -70,7 +70,7 @@ pub enum Label {
     Out6,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct OurOptions {
     /// Host name or address of the server (`-a`).
@@ -109,7 +109,7 @@ impl Reporting for OurOptions {
     }
 }
 
-/// What the client tells the server in the private data of its connect request. On the wire all
+/// Contents of the private data in the client's connect request to the server. On the wire all
 /// numbers are 64-bit in network byte order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OurConnectInfo {
@@ -134,7 +134,7 @@ impl OurConnectInfo {
         private_data
     }
 
-    /// What the bytes on the wire say.
+    /// The numbers that the bytes on the wire hold.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
             remote_limit: NetworkEndian::read_u64(&private_data[..8]),
@@ -192,7 +192,7 @@ pub struct CmId(pub *mut rdma_cm_id);
 // destroys an id only after the event thread of its channel has ended.
 unsafe impl Send for CmId {}
 
-/// What the connection manager's event thread tells the main-line thread.
+/// Information from the connection manager's event thread for the main-line thread.
 pub struct CmEventInfo {
     /// Whether the connection is over: 0 no; 1 one of the two sides has disconnected; 3 the remote
     /// side has, and a flushed completion told us; 4 the event thread was cancelled before any of
@@ -295,7 +295,7 @@ pub struct OurControl {
     /// Completion queue, for sends and receives.
     pub completion_queue: *mut ibv_cq,
 
-    /// What the event thread has found out.
+    /// Information from the event thread.
     pub cm_event_info: Arc<CmEventShare>,
 
     /// The event thread.

@@ -36,7 +36,7 @@ fn run() -> OurResult {
     // tells the peer where board and slot are, and by which keys
     let places = [our_remote_data(&board, board_mr), our_remote_data(&slot, slot_mr)].concat();
     our_connect(&mut conn, &places)?;
-    // what goes inline needs no region at all
+    // an inline message needs no region at all
     let mut sges = [ibv_sge { addr: request.addr() as u64, length: 16, lkey: 0 }];
     let mut wr = our_setup_send_wr(&mut sges);
     wr.send_flags |= ibv_send_flags::IBV_SEND_INLINE.0;

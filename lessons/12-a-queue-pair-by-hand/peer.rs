@@ -91,7 +91,7 @@ fn run() -> OurResult {
     to_init(&raw)?;
     let mut sge = our_setup_sge(&buffer, mr);
     our_post_recv(&raw.conn, &mut our_setup_recv_wr(&mut [sge]))?;
-    // who does not wait for it comes too early
+    // a program that does not wait for it comes too early
     std::thread::sleep(std::time::Duration::from_millis(100));
     to_rtr(&raw)?;
     to_rts(&raw)?;

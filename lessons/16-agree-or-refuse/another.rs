@@ -17,7 +17,7 @@ const ROOM: u32 = 8 * 1024;
 const SIZE: u32 = 1024;
 const CLIENTS: u32 = 2;
 
-/// What a client wants: so many messages, and so many bytes of each.
+/// A client's wish: so many messages, and so many bytes of each.
 fn our_wanted(private_data: &[u8]) -> (u32, u32) {
     // most significant byte first
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));

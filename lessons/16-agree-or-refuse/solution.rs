@@ -17,7 +17,7 @@ const ROOM: u32 = 8;
 const SIZE: u32 = 1024;
 const CLIENTS: u32 = 2;
 
-/// What a client wants: so many messages, and so many bytes of each.
+/// A client's wish: so many messages, and so many bytes of each.
 fn our_wanted(private_data: &[u8]) -> (u32, u32) {
     let number = |at: usize| {
         let four = private_data.get(at..).and_then(|bytes| bytes.first_chunk());

@@ -17,7 +17,7 @@ const ROOM: u32 = 8;
 const SIZE: u32 = 1024;
 const CLIENTS: u32 = 2;
 
-/// What a client wants: so many messages, and so many bytes of each.
+/// A client's wish: so many messages, and so many bytes of each.
 fn our_wanted(_private_data: &[u8]) -> (u32, u32) {
     // To do.
     (ROOM, SIZE)

@@ -37,7 +37,7 @@ struct Queue {
 // SAFETY: verbs may be called from any thread, and neither thread reads or writes the buffer.
 unsafe impl Sync for Queue {}
 
-/// What both threads use of the base.
+/// The part of the base that both threads use.
 struct Base<'b>(&'b OurControl);
 
 // SAFETY: as above, and the base does not change while there are two threads.

@@ -17,7 +17,7 @@ use rdma_sys::{ibv_access_flags, ibv_mr, ibv_wc_opcode};
 const MESSAGES: u64 = 100;
 /// The number of receives in the first run and in the second.
 const RECEIVES: [u8; 2] = [8, 6];
-/// What each message gives to do.
+/// The time that the work on each message takes.
 const WORK: Duration = Duration::from_micros(300);
 
 /// Posts the receive that has this place in the buffer.

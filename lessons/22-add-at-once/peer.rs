@@ -17,7 +17,7 @@ use kit::{
 };
 use rdma_sys::{ibv_access_flags, ibv_mr, ibv_wr_opcode};
 
-/// What the client takes.
+/// Numbers that the client takes.
 const NUMBERS: u64 = 1000;
 /// More than that the server does not take itself.
 const OWN: u64 = 5000;
@@ -70,7 +70,7 @@ fn add_own(
     Ok(taken)
 }
 
-/// What the client has told: the sum of its numbers.
+/// The client's message: the sum of its numbers.
 fn told(conn: &OurControl, buffer: &CArray<u8>) -> OurResult<u64> {
     our_await_completion(conn)?;
     Ok(u64::from_be(our_number(buffer, 0)))

@@ -17,7 +17,7 @@ const CLIENTS: usize = 3;
 /// Bytes of a question.
 const LENGTH: usize = 16;
 
-/// What they do next.
+/// The next step of the clients.
 enum Step {
     /// These ask, and only then take the answers.
     Ask(&'static [usize]),

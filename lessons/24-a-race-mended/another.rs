@@ -27,7 +27,7 @@ fn read_and_send(
     read.wr.rdma.remote_addr = address;
     read.wr.rdma.rkey = rkey;
     our_post_send(conn, &mut read)?;
-    // what it has brought is there when its completion is
+    // the bytes that it has brought are there when its completion is
     our_await_completion(conn)?;
     our_post_send(conn, &mut our_setup_send_wr(&mut sges))?;
     our_await_completion(conn)?;

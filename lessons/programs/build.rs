@@ -11,7 +11,7 @@ use diffy::Patch;
 fn main() -> Result<(), Box<dyn Error>> {
     let lessons = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    // Whatever is in it: a lesson or a patch may come or go.
+    // The whole folder: a lesson or a patch may come or go.
     println!("cargo::rerun-if-changed={}", lessons.display());
     let (mut modules, mut table) = (String::new(), String::new());
     for lesson in sorted(&lessons)? {

@@ -114,7 +114,7 @@ fn our_client_operation(client_conn: &mut OurControl, options: &OurOptions) -> O
     client_conn.start_usage = our_get_current_usage();
 
     let ret = (|| {
-        // what the counter is if nobody else has added since, and how often somebody has
+        // the counter if nobody else has added since, and how often somebody has
         let mut expected = 0;
         let mut others = 0;
         for _ in 0..options.limit {

@@ -24,7 +24,7 @@ use crate::utilities::{
     our_get_current_time, our_get_current_usage, our_print_statistics, our_report_error,
 };
 
-/// What an agent waits for next.
+/// The message or event that an agent waits for next.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
     /// The client's buffer info.
@@ -117,7 +117,7 @@ fn our_start_disconnect(agent: &Agent) {
     }
 }
 
-/// What an agent does about a completion: what `our_agent_operation` does after waiting for it.
+/// Handles a completion of an agent's, as `our_agent_operation` does after waiting for it.
 fn our_agent_step(agent: &mut Agent, work_completion: &ibv_wc) -> OurResult {
     let (conn, options) = (&mut *agent.conn, &agent.options);
     match (work_completion.opcode, agent.step) {

@@ -9,7 +9,7 @@ pub use common::utilities::*;
 use crate::process_completions::print_ibv_poll_cq_stats;
 use crate::prototypes::{OurControl, OurOptions, PRINT_STATS};
 
-/// What is in the first buffer, as a number of this host.
+/// Contents of the first buffer, as a number of this host.
 pub fn our_counter(conn: &OurControl) -> u64 {
     u64::from_ne_bytes(array::from_fn(|i| conn.user_data[0][i].get()))
 }

@@ -30,7 +30,7 @@ const DEFAULT_MSG_LENGTH: i32 = 64;
 /// Bytes that precede every message a UD queue pair receives: the global routing header.
 const GRH_SIZE: usize = size_of::<ibv_grh>();
 
-/// What the command line asks for, and the resources of the run.
+/// Options of the command line, and the resources of the run.
 ///
 /// The pointers belong to the libraries. Each is null, or valid until [`destroy_resources`].
 struct Context {

@@ -102,7 +102,7 @@ impl Cmatest {
     }
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 struct Options {
     /// Number of connections (`-c`).
     connections: i32,
@@ -488,7 +488,7 @@ fn connect_events(test: &mut Cmatest, options: &mut Options) -> Outcome {
 
 /// The first address of a host name or numeric address.
 fn get_addr(dst: Option<&str>) -> Outcome<libc::sockaddr_in6> {
-    // what getaddrinfo goes by if it gets no hints
+    // the hints that getaddrinfo goes by if it gets none
     let mut hints: libc::addrinfo = zeroed();
     hints.ai_flags = libc::AI_V4MAPPED | libc::AI_ADDRCONFIG;
 

@@ -228,7 +228,7 @@ fn our_setup_user_data(
     done
 }
 
-/// What both sides need besides user data: an ack to receive and one to send, and the messages
+/// Buffers of both sides besides user data: an ack to receive and one to send, and the messages
 /// that tell where our buffers are, and where the other side's are.
 fn our_setup_common_buffers(
     conn: &mut OurControl,

@@ -10,7 +10,7 @@ use rdma_sys::{rdma_accept, rdma_conn_param, rdma_connect, rdma_disconnect};
 use crate::prototypes::{OurControl, OurOptions};
 use crate::utilities::{our_report_error, our_report_ptr};
 
-/// What the new connection shall be like.
+/// Parameters of the new connection.
 fn our_setup_conn_params() -> rdma_conn_param {
     let mut params: rdma_conn_param = zeroed();
 

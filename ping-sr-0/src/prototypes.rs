@@ -52,7 +52,7 @@ pub enum Label {
     Out6,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct OurOptions {
     /// Host name or address of the server (`-a`).

@@ -8,7 +8,7 @@ use rdma_sys::{rdma_accept, rdma_conn_param, rdma_connect, rdma_disconnect};
 use crate::prototypes::{OurConnectInfo, OurControl, OurOptions};
 use crate::utilities::{our_report_error, our_report_ptr, our_trace_ulong};
 
-/// What the new connection shall be like. It points at `private_data`.
+/// Parameters of the new connection. They point at `private_data`.
 fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     let mut params: rdma_conn_param = zeroed();
 

@@ -53,7 +53,7 @@ pub enum Label {
     Out6,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct OurOptions {
     /// Host name or address of the server (`-a`).
@@ -90,7 +90,7 @@ impl Reporting for OurOptions {
     }
 }
 
-/// What the client tells the server in the private data of its connect request. On the wire both
+/// Contents of the private data in the client's connect request to the server. On the wire both
 /// numbers are 64-bit in network byte order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OurConnectInfo {
@@ -112,7 +112,7 @@ impl OurConnectInfo {
         private_data
     }
 
-    /// What the bytes on the wire say.
+    /// The numbers that the bytes on the wire hold.
     pub fn from_private_data(private_data: &[u8; Self::LEN]) -> Self {
         Self {
             remote_limit: NetworkEndian::read_u64(&private_data[..8]),

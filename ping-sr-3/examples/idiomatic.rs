@@ -171,7 +171,7 @@ impl Drop for Region<'_> {
     }
 }
 
-/// What has been done, with the memory that it was done with.
+/// A completed work request, with the memory that it used.
 enum Done<'domain> {
     Sent(Region<'domain>),
     Received(Region<'domain>),
@@ -237,7 +237,7 @@ impl<'domain> Connection<'domain> {
         returned(unsafe { ibv_post_send((*self.domain.id.0).qp, &mut wr, &mut ptr::null_mut()) })
     }
 
-    /// What completes next, and its memory back.
+    /// The next completed work request, and its memory back.
     fn next(&self) -> Result<Done<'domain>, Box<dyn Error>> {
         let wc = self.completions.next()?;
         let done = self.posted.borrow_mut().remove(&wc.wr_id).ok_or("an unknown completion")?;
@@ -271,7 +271,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut pong = Region::new(&domain, size)?;
     ping.bytes.iter().zip(b' '..).for_each(|(cell, byte)| cell.set(byte));
 
-    // what ping-sr-1 and its successors tell the server
+    // the numbers that ping-sr-1 and its successors tell the server
     let private_data = [count.to_be_bytes(), (size as u64).to_be_bytes()].concat();
     let connection = Connection::new(&domain, &completions, &private_data)?;
     for _ in 0..count {

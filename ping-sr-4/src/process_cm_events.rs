@@ -17,7 +17,7 @@ use crate::utilities::{our_report_error, our_report_ptr, our_report_ulong, our_t
 /// yet (C: `EAGAIN`). The event has to be `this_event_type`. Gives the id that the event is
 /// about, for a connection request a new one, and the private data that came with the request.
 ///
-/// Whatever event the caller hopes for: if the remote side has disconnected, so do we.
+/// If the remote side has disconnected, so do we, whatever event the caller hopes for.
 pub fn our_try_get_cm_event(
     conn: &mut OurControl,
     this_event_type: rdma_cm_event_type::Type,

@@ -26,7 +26,7 @@ use crate::utilities::{
     our_report_error, our_report_ptr, our_report_ulong, our_trace_ptr, our_trace_ulong,
 };
 
-/// What the event thread is given.
+/// Arguments of the event thread.
 struct CmEventThreadParams {
     /// Tells the main line that the thread runs.
     alive: Sender<()>,
@@ -51,7 +51,7 @@ struct CmEventThreadParams {
 // only after the thread has ended; `conn` is never dereferenced.
 unsafe impl Send for CmEventThreadParams {}
 
-/// What a cancelled thread returns (C: `PTHREAD_CANCELED`).
+/// Return value of a cancelled thread (C: `PTHREAD_CANCELED`).
 const CANCELED: usize = usize::MAX;
 
 /// Waits until there is an event on the channel; false if the thread was cancelled meanwhile.

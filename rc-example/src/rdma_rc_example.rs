@@ -29,17 +29,17 @@ use rdma_sys::{
 
 /// How long a completion is waited for.
 const MAX_POLL_CQ_TIMEOUT: Duration = Duration::from_millis(2000);
-/// What the server sends. The three texts are padded to one length.
+/// Text that the server sends. The three texts are padded to one length.
 const MSG: &str = "SEND operation      ";
-/// What the client reads from the server's memory.
+/// Text that the client reads from the server's memory.
 const RDMAMSGR: &str = "RDMA read operation ";
-/// What the client writes into the server's memory.
+/// Text that the client writes into the server's memory.
 const RDMAMSGW: &str = "RDMA write operation";
 /// Bytes of the buffer: any of the texts, with the NUL at its end.
 const MSG_SIZE: usize = MSG.len() + 1;
 const _: () = assert!(MSG.len() == RDMAMSGR.len() && MSG.len() == RDMAMSGW.len());
 
-/// What the peer may do with the buffer.
+/// The peer's access to the buffer.
 const MR_FLAGS: ibv_access_flags = ibv_access_flags(
     ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0
         | ibv_access_flags::IBV_ACCESS_REMOTE_READ.0
@@ -61,7 +61,7 @@ struct Config {
     gid_idx: Option<u8>,
 }
 
-/// What a queue pair and the RDMA operations have to know of the other side.
+/// Properties of the other side that a queue pair and the RDMA operations have to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CmConData {
     /// Address of the buffer.
@@ -105,14 +105,14 @@ impl CmConData {
     }
 }
 
-/// What is set up and torn down again.
+/// Resources that are set up and torn down again.
 ///
 /// The pointers belong to the library. Each is null, or valid from its creation in
 /// [`resources_create`] to its destruction there or in [`resources_destroy`].
 struct Resources {
     /// Attributes of the port.
     port_attr: ibv_port_attr,
-    /// What the other side has told us.
+    /// Properties that the other side has told us.
     remote_props: CmConData,
     /// Bytes of the peer's message, and so of its buffer: copies of the C program differ in that.
     remote_size: u32,

@@ -1,4 +1,4 @@
-//! What both sides do: everything but the order of the connection manager's events.
+//! The common part of both sides: everything but the order of the connection manager's events.
 //!
 //! Two threads share the connections. The main thread creates and destroys them, as the connection
 //! manager's events come; the poller handles their completions. Nothing keeps the two apart. Where
@@ -26,7 +26,7 @@ use rdma_sys::{
 /// Bytes of each of the two regions.
 const RDMA_BUFFER_SIZE: usize = 1024;
 
-/// What a side does with its peer's memory.
+/// A side's access to its peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// It writes its text there.
@@ -65,7 +65,7 @@ const MSG_MR: u32 = 0;
 /// The sender is done with its peer's memory.
 const MSG_DONE: u32 = 1;
 
-/// What goes over the wire, in the byte order and with the gaps that it has in memory.
+/// A message on the wire, in the byte order and with the gaps that it has in memory.
 #[repr(C)]
 struct Message {
     /// [`MSG_MR`] or [`MSG_DONE`].
@@ -85,7 +85,7 @@ const RS_INIT: u32 = 0;
 const RS_MR_RECV: u32 = 1;
 const RS_DONE_RECV: u32 = 2;
 
-/// What all connections share.
+/// Objects that all connections share.
 struct Context {
     ctx: *mut ibv_context,
     pd: *mut ibv_pd,
@@ -117,9 +117,9 @@ pub struct Connection {
     recv_msg: *mut Message,
     send_msg: *mut Message,
 
-    /// What we use ourselves: source of our writes or destination of our reads.
+    /// Region for our own use: source of our writes or destination of our reads.
     rdma_local_region: *mut c_char,
-    /// What the peer uses.
+    /// Region for the peer's use.
     rdma_remote_region: *mut c_char,
 
     send_state: u32,
@@ -205,7 +205,7 @@ fn build_context(verbs: *mut ibv_context) -> &'static Context {
     s_ctx
 }
 
-/// What the new connection shall be like: one read or write at a time may be on its way in each
+/// Parameters of the new connection: one read or write at a time may be on its way in each
 /// direction, and a message for which the peer has no receive yet is sent again for ever.
 pub fn build_params() -> rdma_conn_param {
     let mut params: rdma_conn_param = zeroed();
@@ -216,7 +216,7 @@ pub fn build_params() -> rdma_conn_param {
     params
 }
 
-/// What the new queue pair shall be like.
+/// Attributes of the new queue pair.
 fn build_qp_attr(s_ctx: &Context) -> ibv_qp_init_attr {
     let mut qp_attr: ibv_qp_init_attr = zeroed();
 
@@ -523,7 +523,7 @@ pub unsafe fn send_mr(context: *mut c_void) {
     }
 }
 
-/// What the command line says.
+/// Sets the mode that the command line names.
 pub fn set_mode(mode: Mode) {
     S_MODE.get_or_init(|| mode);
 }

@@ -30,7 +30,7 @@ pub fn main() {
     let Some(mode) = Mode::named(mode) else { usage(&argv) };
     set_mode(mode);
 
-    // what getaddrinfo(3) takes where C gives no hints
+    // the hints that getaddrinfo(3) takes where C gives none
     let mut hints: libc::addrinfo = zeroed();
     hints.ai_flags = libc::AI_V4MAPPED | libc::AI_ADDRCONFIG;
     let Ok(addr) = AddrInfo::get(Some(host), Some(port), &hints) else {

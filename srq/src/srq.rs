@@ -32,7 +32,7 @@ const DEFAULT_QP_COUNT: c_int = 4;
 /// Work requests in each queue without `-w`.
 const DEFAULT_MAX_WR: c_int = 64;
 
-/// What the program works with. The pointers belong to the libraries and are null, or not in
+/// Options and objects of the run. The pointers belong to the libraries and are null, or not in
 /// `conn_id`, until created; [`destroy_resources`] undoes what is there.
 struct Context {
     // User parameters

@@ -1,4 +1,4 @@
-//! What every lesson begins with, run and judged, to be shown to readers.
+//! The program that every lesson begins with, run and judged, to be shown to readers.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What can go wrong beside the student's program.
+//! Errors beside those of the student's program.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Error {
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: soft_hca_record::file::Error,
     },
     /// There was no run: what soft-hca said.

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::verdict::{Verdict, Wrong, wrong};
 use crate::words::{Words, words};
 
-/// What a student's program and its peer did. Entries are named by their index.
+/// A run of a student's program and its peer. Entries are named by their index.
 #[derive(Debug)]
 pub struct Run {
     /// The record, in the order of time.
@@ -36,7 +36,7 @@ pub struct Run {
     pub student_end: Option<Ending>,
     /// How the peer did.
     pub peer_end: Option<Ending>,
-    /// What the peer has printed on standard error.
+    /// The lines that the peer has printed on standard error.
     pub peer_said: Vec<String>,
     /// The lines that the student's program has printed on standard output.
     pub student_said: Vec<String>,
@@ -98,7 +98,7 @@ impl Run {
         [self.student_end, self.peer_end].contains(&Some(Ending::TimedOut))
     }
 
-    /// What `soft-hca check` finds first in the student's program by one of these rules.
+    /// The first finding of `soft-hca check` in the student's program by one of these rules.
     pub fn finding(&self, rules: &[Rule]) -> Option<Finding> {
         let mut checker = Checker::new();
         self.entries.iter().for_each(|entry| checker.entry(entry));
@@ -182,7 +182,7 @@ impl Run {
         calls
     }
 
-    /// What became of a work request, by the index at which it was posted.
+    /// The fate of a work request, by the index at which it was posted.
     pub fn request(&self, posted: usize) -> Request {
         let is_it = |request: &&Request| {
             request.posted == Some(posted) || request.receive() == Some(posted)
@@ -371,7 +371,7 @@ impl Run {
     }
 
     /// No work request and no call of the process has failed, and no message to it because of what it did.
-    /// What goes to a peer that has died by a signal fails without its fault.
+    /// A message to a peer that has died by a signal fails without the process's fault.
     pub fn all_went_well(&self, process: u32) -> Verdict {
         let died = matches!(self.peer_end, Some(Ending::Signal(_))).then(|| self.end(self.peer));
         let died = died.flatten().unwrap_or(self.entries.len());
@@ -395,7 +395,7 @@ pub fn access(call: &Call) -> AccessFlags {
     arguments::word(&call.args, "access").unwrap_or_default()
 }
 
-/// What a call has given under a name.
+/// The value that a call has given under a name.
 pub fn given<'c>(call: &'c Call, name: &str) -> Option<&'c Value> {
     match &call.result {
         Outcome::Done(values) => arguments::value(values, name),

@@ -40,9 +40,9 @@ pub struct Play {
     pub bin_dir: PathBuf,
     /// The student's program and its arguments.
     pub program: Vec<String>,
-    /// Who has not ended by then is stopped.
+    /// A program that has not ended by then is stopped.
     pub limit: Duration,
-    /// What both print is not shown.
+    /// The output of both is not shown.
     pub is_quiet: bool,
     /// Where the record goes.
     pub record: PathBuf,
@@ -50,7 +50,7 @@ pub struct Play {
     pub seed: Option<u64>,
 }
 
-/// What the pair inside the fabric is, as JSON.
+/// Description of the pair inside the fabric, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Inside {
     lesson: String,

@@ -12,7 +12,7 @@ use crate::language::Language;
 use crate::lesson::Lesson;
 use crate::words::words;
 
-/// What is known of one lesson.
+/// Progress in one lesson.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// A run of it was right once.
@@ -26,7 +26,7 @@ pub struct State {
     pub language: Option<Language>,
 }
 
-/// What is in the file.
+/// Contents of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
     /// The language that was chosen last.
@@ -59,7 +59,7 @@ impl Progress {
         Self::read(&state.join("rdma-by-example/learn.json"))
     }
 
-    /// That of a file, which need not be there.
+    /// Progress in a file, which need not be there.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let known = match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| {
@@ -75,7 +75,7 @@ impl Progress {
         Ok(Self { path: path.to_owned(), known })
     }
 
-    /// What is known of a lesson.
+    /// Progress in a lesson.
     pub fn of(&self, lesson: &Lesson) -> State {
         self.known.lessons.get(lesson.folder).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What `./learn` does.
+//! The work of `./learn`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::verdict::{self, Verdict};
 use crate::words::{Tongue, Words, words};
 use crate::work::Work;
 
-/// Who has not ended by then is stopped.
+/// A program that has not ended by then is stopped.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 /// The number of seeds, from 1 on, from which strict runs take one if none is chosen.
 const SEEDS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! What a program has done with its queues, as it has seen it itself: what it has posted, and the
+//! A program's steps with its queues, as it has seen them itself: the work requests that it has posted, and the
 //! completions that its polls have given it.
 
 use std::collections::HashMap;

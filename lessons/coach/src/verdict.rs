@@ -8,7 +8,7 @@ use crate::facts::Run;
 use crate::lesson::{Again, Lesson};
 use crate::words::{Words, words};
 
-/// What is wrong, in a sentence without its end, and the entries of the record that show it, by their
+/// A mistake, in a sentence without its end, and the entries of the record that show it, by their
 /// indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {

@@ -211,7 +211,7 @@ mod tests {
         }) {
             assert!(ours.lines().any(|our| our == line), "{line}");
         }
-        // What differs is built once more.
+        // A package that differs is built once more.
         let (_, packages) = MANIFEST.split_once("# As in the repository").unwrap();
         for package in packages.split("[profile.release.package.").skip(1) {
             let section = format!("[profile.release.package.{}\n", package.trim_end());

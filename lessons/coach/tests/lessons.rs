@@ -28,7 +28,7 @@ const HANG: Duration = Duration::from_secs(5);
 /// The seeds of strict runs: the first is for all programs, the others for wrong ones that pass by
 /// luck.
 const SEEDS: Range<u64> = 1..6;
-/// What the first line of a wrong program's patch says before the words that the coach has to say.
+/// The beginning of the first line of a wrong program's patch, before the words that the coach has to say.
 const SAYS: &str = "Wrong. The coach says: ";
 
 /// A program of a lesson, and the words that the coach has to say; none if the program is right.
@@ -101,7 +101,7 @@ fn with_patience(attempt: impl Fn(Duration) -> Result<Attempt, String>) -> Resul
     }
 }
 
-/// What is wrong with what the coach says.
+/// Checks the verdict of the coach; the error says what is wrong with it.
 fn check(case: &Case, dir: &Path) -> Result<(), String> {
     let Case { lesson, program, says } = case;
     let name = format!("{}/{program}", lesson.folder);
@@ -129,7 +129,7 @@ fn check(case: &Case, dir: &Path) -> Result<(), String> {
     with_patience(attempt)
 }
 
-/// What is wrong with a lesson's programs in C: of the one to begin with the coach has to say the same as of that in
+/// Checks a lesson's programs in C: of the one to begin with the coach has to say the same as of that in
 /// Rust, and the solution is right.
 fn check_c(lesson: &'static Lesson, dir: &Path) -> Result<(), String> {
     let in_c = |stem: &str, limit| {

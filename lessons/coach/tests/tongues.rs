@@ -177,7 +177,7 @@ impl FreshClone {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What `./learn` prints where nothing is built.
+    /// Output of `./learn` where nothing is built.
     fn learn(&self, args: &[&str]) -> String {
         let _ = fs::remove_dir_all(self.0.join("target"));
         let path = env::var("PATH").unwrap();
@@ -223,7 +223,7 @@ fn the_first_task_is_there_before_anything_is_built() {
             "{args:?}: {told}"
         );
     }
-    // What is there stays, also where the coach knows somebody already.
+    // A program that is there stays, also where the coach knows somebody already.
     let program = clone.0.join("learn-work").join(LESSONS[0].folder).join("main.rs");
     fs::write(&program, "mine").unwrap();
     assert!(!clone.learn(&["1", "--lang", "en"]).contains("Your program"));
@@ -232,7 +232,7 @@ fn the_first_task_is_there_before_anything_is_built() {
     let told = clone.learn(&["4", "--lang", "en"]);
     assert!(told.starts_with("# 4. ") && !told.contains("Your program"), "{told}");
     assert!(!clone.0.join("learn-work").join(LESSONS[3].folder).exists());
-    // Whatever else somebody wants is the coach's to say.
+    // All other answers are the coach's to give.
     for args in [&[][..], &["1", "--run"], &["1", "2"], &["99"], &["x"], &["--report"]] {
         let told = clone.learn(args);
         assert!(told.starts_with("built\ncoach ") && !told.contains("--shown"), "{args:?}: {told}");

@@ -15,7 +15,7 @@ use crate::control::{OurControl, failed};
 /// An event of the connection manager, which is acknowledged already.
 #[derive(Clone, Debug)]
 pub struct OurEvent {
-    /// What it is.
+    /// Its type.
     pub kind: rdma_cm_event_type::Type,
     /// The id that it is about; of a request a new one.
     pub cm_id: *mut rdma_cm_id,

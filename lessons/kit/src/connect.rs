@@ -21,7 +21,7 @@ use crate::stepwise::{our_begin_resolve_addr, our_begin_resolve_route};
 /// Requests that may wait for a server.
 const BACKLOG: i32 = 8;
 
-/// What every connection of the lessons is like.
+/// Parameters of every connection of the lessons.
 pub(crate) fn our_setup_conn_params(private_data: &[u8]) -> rdma_conn_param {
     let mut params: rdma_conn_param = zeroed();
     params.private_data = private_data.as_ptr().cast();

@@ -10,7 +10,7 @@ pub const OUR_ADDRESS: &str = "127.0.0.1";
 /// Their port.
 pub const OUR_PORT: &str = "12321";
 
-/// What a program asks for.
+/// Options of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct OurOptions {
     /// Begins every line that reports a failure.
@@ -57,7 +57,7 @@ impl Reporting for OurOptions {
 /// that sets it.
 #[derive(Debug)]
 pub struct OurControl {
-    /// What was asked for.
+    /// The program's options.
     pub options: OurOptions,
     /// Of a server: the id that listens.
     pub listen_id: *mut rdma_cm_id,
@@ -73,7 +73,7 @@ pub struct OurControl {
     pub completion_queue: *mut ibv_cq,
     /// Queue pair.
     pub queue_pair: *mut ibv_qp,
-    /// What the peer has said in the private data of its request or answer; the connection manager
+    /// Private data of the peer's request or answer; the connection manager
     /// adds zeros.
     pub peer_data: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What the programs of the lessons share, so that each shows its lesson and little else: the steps of
+//! The common part of the lessons' programs, so that each shows its lesson and little else: the steps of
 //! the examples, in their names and order, with fewer options.
 //!
 //! | module | what it is |

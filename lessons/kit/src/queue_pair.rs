@@ -65,7 +65,7 @@ pub(crate) fn our_setup_cq(
     Ok(())
 }
 
-/// What a queue pair on it is to be like. It takes its receives from `srq`, or from a queue of its own if that
+/// Attributes of a queue pair on `conn`. It takes its receives from `srq`, or from a queue of its own if that
 /// is null.
 pub(crate) fn our_init_attr(
     conn: &OurControl,
@@ -116,7 +116,7 @@ pub(crate) fn our_create_qp_on(
     conn.protection_domain = base.protection_domain;
     conn.completion_queue = base.completion_queue;
     let created = our_create_qp(conn, ibv_qp_type::IBV_QPT_RC, srq);
-    // what is shared is not the connection's to destroy
+    // the shared objects are not the connection's to destroy
     conn.protection_domain = ptr::null_mut();
     conn.completion_queue = ptr::null_mut();
     created

@@ -20,7 +20,7 @@ pub const OUR_IB_PORT: u8 = 1;
 /// The index of its GID with an IPv4 address.
 pub const OUR_GID_INDEX: u8 = 1;
 
-/// What one side has to know of the other's queue pair.
+/// Attributes of one side's queue pair that the other side has to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OurPlace {
     /// Its number.
@@ -54,9 +54,9 @@ impl OurPlace {
 pub struct OurRaw {
     /// The objects; there is no id.
     pub conn: OurControl,
-    /// What the peer is told of this side.
+    /// Attributes of this side, which the peer is told.
     pub own: OurPlace,
-    /// What the peer has told.
+    /// Attributes of the peer, which it has told.
     pub peer: OurPlace,
     context: *mut ibv_context,
     stream: TcpStream,

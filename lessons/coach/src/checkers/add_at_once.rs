@@ -60,7 +60,7 @@ pub fn check(run: &Run) -> Verdict {
             entries,
         );
     }
-    // Whoever tries no more often than it has to does not look, or was never in anybody's way.
+    // A program that tries no more often than it has to does not look, or was never in anybody's way.
     let said = run.peer_said.last().filter(|_| run.peer_end == Some(Ending::Code(1)));
     if let Some(said) = said.filter(|_| !swaps.is_empty() && tried == NUMBERS) {
         return wrong(

@@ -1,4 +1,4 @@
-//! Whoever does not fit is refused instead of accepted, with a reason, and whoever is accepted has as many
+//! A client that does not fit is refused instead of accepted, with a reason, and one that is accepted has as many
 //! receives as it sends messages.
 
 use soft_hca_record::arguments::{name, number};
@@ -168,7 +168,7 @@ fn requests(run: &Run) -> Vec<Request<'_>> {
     requests.collect()
 }
 
-/// What the client was told is true: it has a receive for each of its messages.
+/// The client was told the truth: it has a receive for each of its messages.
 fn is_agreed(run: &Run, (accept, call): At<'_, Call>) -> Verdict {
     run.is_done((accept, call))?;
     if number(&call.args, "private_data_len").unwrap_or_default() == 0 {

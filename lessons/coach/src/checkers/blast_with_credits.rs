@@ -16,7 +16,7 @@ const MESSAGES: u64 = 100;
 /// More messages than this beyond the credits are more than a miscount.
 const MANY: usize = 4;
 
-/// What the program knows at a step.
+/// The program's knowledge at a step.
 #[derive(Debug, Default)]
 struct Known {
     /// Messages that were posted.

@@ -1,4 +1,4 @@
-//! What each lesson looks for: properties of the record, whatever way the program has taken to them.
+//! The checks of each lesson: properties of the record, whatever way the program has taken to them.
 
 pub mod a_list_by_one_call;
 pub mod a_queue_pair_by_hand;

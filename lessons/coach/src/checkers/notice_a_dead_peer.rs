@@ -31,7 +31,7 @@ pub fn check(run: &Run) -> Verdict {
                 [at],
             );
         }
-        // What it has done to a peer that does not come to its death is told by that.
+        // A peer that does not come to its death tells itself what the program has done to it.
         return Ok(());
     };
     if run.student_end == Some(Ending::TimedOut) {
@@ -54,7 +54,7 @@ pub fn check(run: &Run) -> Verdict {
     Ok(())
 }
 
-/// What the program does for ever instead of ending.
+/// The wait or loop in which the program stays for ever instead of ending.
 fn hangs(run: &Run, died: usize) -> Verdict {
     let of_student = run.entries.iter().enumerate().rev();
     let mut of_student = of_student.filter(|(_, entry)| {

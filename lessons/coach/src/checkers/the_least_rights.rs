@@ -10,7 +10,7 @@ use crate::facts::{Run, access, key};
 use crate::verdict::{Verdict, wrong};
 use crate::words::{Words, words};
 
-/// What a region is used for.
+/// A use of a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Send,
@@ -39,7 +39,7 @@ impl Use {
     }
 }
 
-/// What the requests of both sides use a region for.
+/// Uses of a memory region by the work requests of both sides.
 fn uses(run: &Run, region: &Call) -> BTreeSet<Use> {
     let (lkey, rkey) = (key(region, "lkey"), key(region, "rkey"));
     let mut uses = BTreeSet::new();

@@ -688,7 +688,9 @@ static int run(int number, int racy)
     cases[number].run(racy);
     if (looks) {
         struct side sides[] = {a, b};
-        look(sides, cases[number].run == destroyed || cases[number].run == freed_while_posted ? 1 : 2, theirs, BYTES);
+        int is_destroyed = cases[number].run == destroyed || cases[number].run == freed_while_posted;
+        int is_freed = cases[number].by == 'A' || cases[number].run == freed_while_posted;
+        look(sides, is_destroyed ? 1 : 2, theirs, is_freed ? 0 : BYTES);
     }
     return 0;
 }

@@ -82,6 +82,14 @@ static void operate(enum ibv_wr_opcode opcode, unsigned offset, unsigned length)
     poll(&side, 1);
 }
 
+/* A write's own completion tells nobody but its poster: the bytes are where the target's processor sees them when
+ * a read behind it has its completion. */
+static void write_and_read(unsigned offset)
+{
+    operate(IBV_WR_RDMA_WRITE, offset, MESSAGE);
+    operate(IBV_WR_RDMA_READ, offset + MESSAGE - 8, 8);
+}
+
 static void post_receive_to(struct side *to, unsigned offset)
 {
     struct ibv_sge sge = {(uintptr_t)mine + offset, MESSAGE, my_region->lkey};
@@ -100,7 +108,7 @@ static void peer_writes(int racy)
 {
     (void)racy;
     await();
-    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    write_and_read(0);
     step();
 }
 
@@ -137,13 +145,14 @@ static void peer_writes_with_immediate(int racy)
     step();
 }
 
-/* What it sends by one queue pair tells nothing of what it writes by the other, unless it has polled that. */
+/* A message of one queue pair tells nothing of a write by the other, unless that is where the target sees it. */
 static void peer_writes_and_tells_by_another(int racy)
 {
     await();
-    post_by(&side, IBV_WR_RDMA_WRITE, 0, MESSAGE);
-    if (!racy)
-        poll(&side, 1);
+    if (racy)
+        post_by(&side, IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    else
+        write_and_read(0);
     post_by(&other, IBV_WR_SEND, 0, 8);
     poll(&other, 1);
     if (racy)
@@ -168,7 +177,7 @@ static void peer_is_told_and_writes(int racy)
     post_receive(2048);
     step();
     poll(&side, 1);
-    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    write_and_read(0);
     step();
 }
 
@@ -178,7 +187,7 @@ static void peer_writes_inside(int racy)
 {
     (void)racy;
     await();
-    operate(IBV_WR_RDMA_WRITE, BYTES / 2, MESSAGE);
+    write_and_read(BYTES / 2);
     step();
 }
 
@@ -202,7 +211,7 @@ static void peer_writes_where_it_is_told(int racy)
 {
     (void)racy;
     hear(&peer, sizeof peer);
-    operate(IBV_WR_RDMA_WRITE, 0, MESSAGE);
+    write_and_read(0);
     step();
 }
 
@@ -419,8 +428,9 @@ static void reallocated(int racy)
 /* Memory of a function, whose name the peer gets. The calls that follow its return use no more than the end of it. */
 static __attribute__((noinline)) struct name on_stack(int racy)
 {
+    enum { RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE };
     unsigned char local[8 * BYTES];
-    struct ibv_mr *region = ibv_reg_mr(pd, local, MESSAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_mr *region = ibv_reg_mr(pd, local, MESSAGE, RIGHTS);
     must(region != NULL, "ibv_reg_mr");
     struct name name = {side.qp->qp_num, 0, region->rkey, (uintptr_t)local};
     if (!racy) {

@@ -222,7 +222,8 @@ fn seeds_name_the_choices_by_which_a_run_fails() {
     let early = || text(&["--seeds", "20"], "watched").1;
     let of_one = |text: String| {
         let is_early = text.contains("    early: some bytes of a message are in memory");
-        let named = |number: &u32| text.contains(&format!(" --only-requests={number} it fails, too"));
+        let named =
+            |number: &u32| text.contains(&format!(" --only-requests={number} it fails, too"));
         (1..=8).find(named).filter(|_| is_early).map(|number| (number, text))
     };
     let (one, named) = (0..20).find_map(|_| of_one(early())).expect("twenty searches");

@@ -25,7 +25,9 @@ fn limited(retry_cnt: Option<u64>) -> String {
     let retry_cnt = retry_cnt.unwrap_or(7);
     let least = ack_timeout_ns(TIMEOUT).unwrap_or(0) * (retry_cnt + 1);
     let [least, most] = [least, 4 * least].map(duration);
-    format!("; with timeout {TIMEOUT} and retry_cnt {retry_cnt} a request fails after {least} to {most}")
+    format!(
+        "; with timeout {TIMEOUT} and retry_cnt {retry_cnt} a request fails after {least} to {most}"
+    )
 }
 
 /// By queue pairs, the first setting of such a timer.
@@ -55,7 +57,8 @@ impl Lookout for Timers {
             (_, Some(7)) if !self.0.contains_key(&qp) => ("rnr_retry 7", String::new()),
             _ => return,
         };
-        let what = format!("{timer}, and no connection manager that notices the peer's end{limited}");
+        let what =
+            format!("{timer}, and no connection manager that notices the peer's end{limited}");
         self.0.insert(qp, scene.finds(Rule::Timers, format!("qp {qp}"), what));
     }
 

@@ -1,4 +1,4 @@
-//! Which choices a run with a seed fails by.
+//! The choices by which a run with a seed fails.
 
 use std::time::Instant;
 

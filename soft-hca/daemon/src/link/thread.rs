@@ -42,7 +42,7 @@ const TIME_SLICE_NS: u64 = 100_000;
 const FULL_NS: u64 = 100_000;
 /// When a queue pair is tried again that its process had.
 const BUSY_NS: u64 = 100_000;
-/// How often it is received from a socket to have the packets that were in it.
+/// How often a socket is read, at most, to have the packets that were in it.
 const RECEIVES: usize = 64;
 /// A time that has come.
 const NOW: Option<u64> = Some(0);
@@ -132,6 +132,7 @@ struct Link {
     later: Vec<(Qpn, u32, Path)>,
     /// Port leases of which it has packets in hand.
     in_hand: Vec<usize>,
+    /// Management datagrams for the main loop.
     mads: WaitingMads,
     /// Connected queue pairs with a peer on another host, by number.
     qps: HashMap<Qpn, LinkQueuePair>,
@@ -494,7 +495,8 @@ impl Link {
             if self.arena.leases[lease].is_in_use.load(Acquire) == 0 {
                 continue;
             }
-            if !self.take_in_hand(lease) {
+            // A process that polls has it in hand most of the time, and several do so at different ones.
+            if !self.arena.leases[lease].take_in_hand_patiently(LINK) || !self.take_in_hand(lease) {
                 are_handled = false;
                 continue;
             }

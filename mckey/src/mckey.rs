@@ -237,7 +237,7 @@ fn post_recvs(node: &CmatestNode, options: &Options) -> Outcome {
     recv_wr.next = ptr::null_mut();
     recv_wr.sg_list = &mut sge;
     recv_wr.num_sge = 1;
-    recv_wr.wr_id = node.id as u64;
+    recv_wr.wr_id = ptr::from_ref(node).addr() as u64;
     let mut recv_failure = ptr::null_mut();
 
     // SAFETY: the id is alive.
@@ -277,7 +277,7 @@ fn post_sends(node: &CmatestNode, signal_flag: u32, options: &Options) -> Outcom
     send_wr.num_sge = 1;
     send_wr.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
     send_wr.send_flags = signal_flag;
-    send_wr.wr_id = node.id as u64;
+    send_wr.wr_id = ptr::from_ref(node).addr() as u64;
     send_wr.imm_data_invalidated_rkey_union.imm_data = qp_num.to_be();
 
     send_wr.wr.ud.ah = node.ah;

@@ -31,8 +31,25 @@ pub struct Known(Vec<Listed>);
 struct Listed {
     example: String,
     /// Lines of a record, as a pattern: whoever has them, they are not compared.
-    lines: String,
+    lines: Option<String>,
+    /// Parts of lines, as a pattern, that are not compared.
+    parts: Option<String>,
     reason: String,
+}
+
+impl Listed {
+    /// Takes what is listed from the lines of a record; `None` if a pattern is none.
+    fn leave_out(&self, of: &mut Vec<String>) -> Option<()> {
+        if let Some(lines) = &self.lines {
+            let pattern = Regex::new(lines).ok()?;
+            of.retain(|line| !pattern.is_match(line));
+        }
+        if let Some(parts) = &self.parts {
+            let pattern = Regex::new(parts).ok()?;
+            of.iter_mut().for_each(|line| *line = pattern.replace_all(line, "").into_owned());
+        }
+        Some(())
+    }
 }
 
 impl Known {
@@ -41,12 +58,12 @@ impl Known {
         let path = data.join("calls.json");
         let text = fs::read(&path).map_err(Error::read(&path))?;
         let listed: Vec<Listed> = serde_json::from_slice(&text).map_err(Error::json(&path))?;
-        for Listed { example, lines, .. } in &listed {
+        for Listed { example, lines, parts, .. } in &listed {
             if Example::named(example).is_none() {
                 return Err(Error::data(&path, format!("no example is called {example:?}")));
             }
-            if let Err(error) = Regex::new(lines) {
-                return Err(Error::data(&path, error.to_string()));
+            for pattern in [lines, parts].into_iter().flatten() {
+                Regex::new(pattern).map_err(|error| Error::data(&path, error.to_string()))?;
             }
         }
         Ok(Known(listed))
@@ -61,10 +78,9 @@ impl Known {
         let mut rest = [c.to_vec(), rust.to_vec()];
         let mut reasons = Vec::new();
         for listed in self.of(example) {
-            let pattern = Regex::new(&listed.lines).ok()?;
             let before = rest.clone();
             for lines in &mut rest {
-                lines.retain(|line| !pattern.is_match(line));
+                listed.leave_out(lines)?;
             }
             if rest != before {
                 reasons.push(listed.reason.as_str());
@@ -216,10 +232,17 @@ mod tests {
     fn what_is_listed_is_not_compared() {
         let listed = Listed {
             example: "mc".to_owned(),
-            lines: "^ibv_create_cq".to_owned(),
+            lines: Some("^ibv_create_cq".to_owned()),
+            parts: None,
             reason: "room".to_owned(),
         };
-        let known = Known(vec![listed]);
+        let numbered = Listed {
+            example: "read-write".to_owned(),
+            lines: None,
+            parts: Some(r"wr_id=\w+".to_owned()),
+            reason: "a number".to_owned(),
+        };
+        let known = Known(vec![listed, numbered]);
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let explain = |name, c: &str, rust: &str| {
             known.explain(Example::named(name).unwrap(), &lines(c), &lines(rust))
@@ -228,6 +251,9 @@ mod tests {
         assert_eq!(explain("mc", c, rust).unwrap(), "room");
         assert_eq!(explain("mckey", c, rust), None);
         assert_eq!(explain("mc", c, "ibv_create_cq(10)\nother"), None);
+        let post = "ibv_post_send(wr_id=wr_id1, 8 bytes)";
+        assert_eq!(explain("read-write", post, &post.replace("wr_id1", "7")).unwrap(), "a number");
+        assert_eq!(explain("read-write", post, "ibv_post_send(wr_id=7, 9 bytes)"), None);
     }
 
     #[test]

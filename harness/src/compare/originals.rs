@@ -40,7 +40,8 @@ Changes that --get-c makes
       it understands nobody but itself. ping-sr-1e of the same repository is ping-sr-1 with
       them, and is taken if it is there.
   ping-rdma-3: the same, and it ends with a remote access error as it stands: the conversions
-      of the connect data, of the address and of the key are restored.
+      of the connect data, of the address and of the key are restored. It alone reports a poll
+      that fails once more, with a text where options belong: the line goes.
   rc-example: its texts have 20 characters, padded with blanks, as \"SEND operation      \".
       In the copies the blanks are lost; they read and write fewer bytes, and cut the texts off.
   mckey: its line of the join ends with the GID: in a later version \"mlid\" and \"sl\" follow. Of
@@ -48,6 +49,7 @@ Changes that --get-c makes
       librdmacm's program of the same name has other options and messages.
   srq: the rdma_post_send to conn_id[0] in run_server is there twice, and the second finds no
       place in the queue: one goes.
+  apm: the loop over the ports leaves out the last one: <= instead of <.
 
 Where it has to be
   DIR/ping-sr-1/client    DIR/ping-sr-1/server    (so for each example of the suite)

@@ -143,6 +143,12 @@ fn edits() -> Vec<Edit> {
         of_this("client.c", key, "= ntohl($1);"),
         of_this("agent.c", address, "= ntohll($1);"),
         of_this("agent.c", key, "= ntohl($1);"),
+        edit(
+            "ping-rdma-3/process_completions.c",
+            r"(?m)^.*ibv_wc_status_str\(wc->status\).*\n",
+            "",
+            "a report that the copy alone has takes a text for the options, and crashes",
+        ),
         edit("RDMA_RC_example.c", r#""SEND operation""#, r#""SEND operation      ""#, PADDED),
         edit("RDMA_RC_example.c", r#""RDMA read operation""#, r#""RDMA read operation ""#, PADDED),
         edit(
@@ -152,10 +158,34 @@ fn edits() -> Vec<Edit> {
             "the manual's line of the join has no mlid and sl, which are of a later version",
         ),
         edit(
+            "mckey.c",
+            r#"perror\("(mckey: (?:failure joining|addr bind failure|resolve addr failure|failure leaving))"\);"#,
+            r#"printf("$1: %d\n", ret);"#,
+            "the manual's prints what a call has returned",
+        ),
+        edit(
+            "mckey.c",
+            r#"getaddrinfo failed \(%s\)([^"]*"), gai_strerror\(ret\)\)"#,
+            "getaddrinfo failed$1)",
+            "the manual's does not say why",
+        ),
+        edit(
+            "mckey.c",
+            r"get_dst_addr\((dst_addr, \(struct sockaddr)",
+            "get_addr($1",
+            "the manual's takes an unmapped address for one of IP",
+        ),
+        edit(
             "srq.c",
             r"(?s)(ret = rdma_post_send\(ctx->conn_id\[0\].{0,300}?return ret;\s*\}\s*)ret = rdma_post_send\(ctx->conn_id\[0\].{0,300}?return ret;\s*\}\s*",
             "$1",
             "the first message is sent twice, and the second finds no place in the queue",
+        ),
+        edit(
+            "apm.c",
+            r"i < (dev_attr\.phys_port_cnt)",
+            "i <= $1",
+            "the manual's looks at the last port, too",
         ),
     ]);
     edits

@@ -44,21 +44,29 @@ unsafe fn open_other(
     fd
 }
 
+/// `open(2)`
+unsafe fn open_path(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    let open = |flags| unsafe { real::open(path, flags, mode) };
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    match unsafe { device_of(path) } {
+        Some(device) => open_device(device, flags),
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+        None => unsafe { open_other(libc::AT_FDCWD, path, flags, open) },
+    }
+}
+
 macro_rules! open_functions {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "(2)`. The mode is only there if a file is created;")]
         /// reading it otherwise does no harm.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
-            let moved = unsafe { sysfs::moved(path) };
-            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            match unsafe { device_of(path) } {
-                Some(device) => open_device(device, flags),
-                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-                None => unsafe { open_other(libc::AT_FDCWD, path, flags, |flags| real::open(path, flags, mode)) },
-            }
+            unsafe { open_path(path, flags, mode) }
         }
     )* };
 }
@@ -91,7 +99,7 @@ macro_rules! fortified_open_functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            unsafe { open(path, flags, 0) }
+            unsafe { open_path(path, flags, 0) }
         }
     )* };
 }
@@ -120,21 +128,31 @@ unsafe fn stat_device(device: DeviceFile, stat: *mut libc::stat) -> c_int {
     0
 }
 
+/// `stat(2)` and `lstat(2)`: `real` is the C library's, for files that are none of ours.
+unsafe fn stat_path(
+    path: *const c_char,
+    stat: *mut libc::stat,
+    real: unsafe fn(*const c_char, *mut libc::stat) -> c_int,
+) -> c_int {
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    match unsafe { device_of(path) } {
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+        Some(device) => unsafe { stat_device(device, stat) },
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+        None => unsafe { real(path, stat) },
+    }
+}
+
 macro_rules! stat_functions {
     ($($name:ident => $real:ident;)*) => { $(
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, stat: *mut libc::stat) -> c_int {
-            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
-            let moved = unsafe { sysfs::moved(path) };
-            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            match unsafe { device_of(path) } {
-                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-                Some(device) => unsafe { stat_device(device, stat) },
-                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-                None => unsafe { real::$real(path, stat) },
-            }
+            unsafe { stat_path(path, stat, real::$real) }
         }
     )* };
 }
@@ -152,7 +170,7 @@ macro_rules! old_stat_functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, path: *const c_char, buffer: *mut libc::stat) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            unsafe { $new(path, buffer) }
+            unsafe { stat_path(path, buffer, real::$new) }
         }
     )* };
 }
@@ -164,20 +182,27 @@ old_stat_functions! {
     __lxstat64 => lstat;
 }
 
+/// `fstat(2)`, for the functions that are called for it. They do not call each other: a program may have an `fstat` of
+/// its own that calls `__fxstat`, as those with clang's ThreadSanitizer have.
+unsafe fn stat_descriptor(fd: c_int, stat: *mut libc::stat) -> c_int {
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    let ret = unsafe { real::fstat(fd, stat) };
+    if ret == 0 && client::ours(fd) {
+        if let Some(device) = client::device(fd) {
+            // SAFETY: the call above has filled the caller's structure, as it returns 0.
+            unsafe { disguise(device, stat) };
+        }
+    }
+    ret
+}
+
 macro_rules! fstat_functions {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, stat: *mut libc::stat) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            let ret = unsafe { real::fstat(fd, stat) };
-            if ret == 0 && client::ours(fd) {
-                if let Some(device) = client::device(fd) {
-                    // SAFETY: the call above has filled the caller's structure, as it returns 0.
-                    unsafe { disguise(device, stat) };
-                }
-            }
-            ret
+            unsafe { stat_descriptor(fd, stat) }
         }
     )* };
 }
@@ -190,7 +215,7 @@ macro_rules! old_fstat_functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, fd: c_int, buffer: *mut libc::stat) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            unsafe { fstat(fd, buffer) }
+            unsafe { stat_descriptor(fd, buffer) }
         }
     )* };
 }
@@ -211,27 +236,33 @@ pub unsafe extern "C-unwind" fn access(path: *const c_char, mode: c_int) -> c_in
     }
 }
 
+/// `fstatat(2)`
+unsafe fn stat_at(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
+    // SAFETY: the caller gives null or a C string, as this function's contract wants it.
+    let moved = unsafe { sysfs::moved(path) };
+    let path = moved.as_ref().map_or(path, Moved::as_ptr);
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    match unsafe { device_of(path) } {
+        // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+        Some(device) => return unsafe { stat_device(device, stat) },
+        // SAFETY: the caller gives null or a C string, as this function's contract wants it.
+        None if unsafe { is_own(dir, path, flags) } => {
+            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+            return unsafe { stat_descriptor(dir, stat) };
+        }
+        None => {}
+    }
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
+    unsafe { real::fstatat(dir, path, stat, flags) }
+}
+
 macro_rules! fstatat_functions {
     ($($name:ident)*) => { $(
         #[doc = concat!("`", stringify!($name), "(2)`")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(dir: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
-            // SAFETY: the caller gives null or a C string, as this function's contract wants it.
-            let moved = unsafe { sysfs::moved(path) };
-            let path = moved.as_ref().map_or(path, Moved::as_ptr);
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            match unsafe { device_of(path) } {
-                // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-                Some(device) => return unsafe { stat_device(device, stat) },
-                // SAFETY: the caller gives null or a C string, as this function's contract wants it.
-                None if unsafe { is_own(dir, path, flags) } => {
-                    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-                    return unsafe { fstat(dir, stat) };
-                }
-                None => {}
-            }
-            // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            unsafe { real::fstatat(dir, path, stat, flags) }
+            unsafe { stat_at(dir, path, stat, flags) }
         }
     )* };
 }
@@ -244,7 +275,7 @@ macro_rules! old_fstatat_functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(_version: c_int, dir: c_int, path: *const c_char, buffer: *mut libc::stat, flags: c_int) -> c_int {
             // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-            unsafe { fstatat(dir, path, buffer, flags) }
+            unsafe { stat_at(dir, path, buffer, flags) }
         }
     )* };
 }

@@ -45,6 +45,7 @@ mod mooncake;
 mod mpi;
 mod on_demand;
 mod others;
+mod own_functions;
 mod partitions;
 mod perftest;
 mod places;

@@ -10,7 +10,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_functions/s
 fn no_function_is_called_by_another_ones_name() {
     let place = Place::new("own-functions");
     let Some(program) = compile(&place, SOURCE, &["dl"]) else { return };
-    let run = place.start(&format!("{program} /dev/infiniband/uverbs0"));
+    let mut run = place.start(&format!("{program} /dev/infiniband/uverbs0"));
     assert_eq!(run.succeed(), "4 of 4\n");
     place.assert_gone();
 }

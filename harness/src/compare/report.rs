@@ -94,9 +94,9 @@ fn done(text: &mut String, results: &Results) {
     }
     text.push_str(
         "\n## Same calls, same endings\n\n\
-         What both ask of RDMA in a short run and what becomes of it, as `soft-hca record` has it, and how\n\
-         they end when a call fails, a message has another size or its data are damaged. What `./compare`\n\
-         finds so is in [mutants](mutants.md).\n\n\
+         Calls of both in a short run and what becomes of them, as `soft-hca record` has it, and how both\n\
+         end when a call fails, a message has another size or its data are damaged. [Mutants](mutants.md)\n\
+         has the mistakes that `./compare` finds by them.\n\n\
          | example | calls | when something goes wrong |\n\
          | --- | --- | --- |\n",
     );

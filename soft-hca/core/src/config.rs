@@ -57,6 +57,9 @@ pub const EXPLAIN: &str = "SOFT_HCA_EXPLAIN";
 /// `0`: programs' polls and posts of receives stay as they are; see [`is_hooked`].
 pub const HOOK: &str = "SOFT_HCA_HOOK";
 
+/// `0`: all sends go through the send queue; see [`sends_at_once`].
+pub const AT_ONCE: &str = "SOFT_HCA_AT_ONCE";
+
 /// `0`: programs do not run their lease of the port to other hosts; see [`runs_port`].
 pub const OWN_PORT: &str = "SOFT_HCA_OWN_PORT";
 
@@ -74,7 +77,7 @@ pub const STRICT_CHOICES: &str = "SOFT_HCA_STRICT_CHOICES";
 pub const STRICT_REQUESTS: &str = "SOFT_HCA_STRICT_REQUESTS";
 
 /// All variables, for the help.
-pub const VARIABLES: [(&str, &str); 19] = [
+pub const VARIABLES: [(&str, &str); 20] = [
     (FABRIC, "the fabric if --fabric is not given; set for programs in a fabric"),
     (LOG, "the file of the log; `soft-hca doctor` shows where it is otherwise"),
     (LOG_LEVEL, "error, warn, info (refused commands, too) or debug (connections, too) [info]"),
@@ -88,6 +91,7 @@ pub const VARIABLES: [(&str, &str); 19] = [
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
+    (AT_ONCE, "0: small sends go through the send queue, as all others do"),
     (OWN_PORT, "0: programs that poll do not send to other hosts, or receive, in their own calls"),
     (PROVIDERS, "folders with other releases' libibverbs, for programs that bring one along"),
     (PRELOAD, "libsoft_hca_preload.so, if it is not beside soft-hca"),
@@ -366,6 +370,13 @@ pub fn explains() -> bool {
 pub fn is_hooked() -> bool {
     let damages = || faults(Vec::new()).is_ok_and(|plan| plan.damages());
     variable(HOOK).is_none_or(|value| value != "0") && !damages()
+}
+
+/// Whether a program's small sends may pass by the send queue. Not where calls of its have faults: these stand before the
+/// provider's functions.
+pub fn sends_at_once() -> bool {
+    let is_off = variable(AT_ONCE).is_some_and(|value| value == "0");
+    is_hooked() && !is_off && variable(FAULT).is_none()
 }
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.

@@ -204,16 +204,14 @@ entry! {
         pub reserved: AtomicU32,
         /// The consumer's index + 1 at which requests have waited for a credit in vain, or 0.
         pub overrun_from: AtomicU32,
-        /// The ring of completions, of twice the queue's size: see `engine::credit`.
-        pub ring: RingLocation,
         /// Slots of `eager` that are free for sure; as `credits`.
         pub eager_free: AtomicU32,
-        /// Owner, an index in the table of processes.
-        pub proc: AtomicU32,
 
         // A cache line that is only read while messages are on their way
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
+        /// The ring of completions, of twice the queue's size: see `engine::credit`.
+        pub ring: RingLocation,
         /// The ring of payloads that wait for the owner's poll.
         pub eager: RingLocation,
         /// The generation if the threads that poll the queue move what is in `eager`, else 0. See
@@ -222,6 +220,8 @@ entry! {
         /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
         /// ring has room for. See `engine::strict`.
         pub exact: AtomicU32,
+        /// Owner, an index in the table of processes.
+        pub proc: AtomicU32,
         /// 1 while it is in [`Arena::staged_cqs`]; the holder of `lock` changes both.
         pub is_listed: AtomicU32,
 

@@ -67,6 +67,7 @@ impl Lock {
     }
 
     /// Takes the lock if it is free.
+    #[inline]
     pub fn try_lock(&self, me: usize) -> Option<Guard<'_>> {
         let owner = me as u32 + 1;
         self.owner
@@ -96,6 +97,7 @@ pub struct Guard<'a> {
 }
 
 impl Drop for Guard<'_> {
+    #[inline]
     fn drop(&mut self) {
         // Two steps, for a locked instruction in each of a message's locks would be felt: only if
         // the lock is taken away in this very moment it is released once more.

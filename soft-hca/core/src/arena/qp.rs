@@ -24,7 +24,7 @@ entry! {
     /// of a kind.
     #[repr(C, align(128))]
     pub struct Qp {
-        // The cache line that nobody writes while messages are on their way
+        // The cache line that nobody writes while messages are on their way, and nothing holds them up
         /// 0, or the queue pair number.
         pub live: AtomicU32,
         /// `ibv_qp_type`: RC 2, UC 3, UD 4, XRC send 9, XRC receive 10.
@@ -43,10 +43,10 @@ entry! {
         pub srq: AtomicU32,
         /// 1: every send completes visibly.
         pub sq_sig_all: AtomicU32,
-        /// Send work requests from the oldest on that are executed and wait for the peer's answer; the
-        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
-        /// requests are executed and completed in one step.
-        pub sq_in_flight: AtomicU32,
+        /// The cause that holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
+        /// (RNR), 2 the peer does not answer, 3 a completion queue is full; above it how many times
+        /// the daemon has tried.
+        pub wait: AtomicU32,
         /// The ring of send work requests.
         pub sq: RingLocation,
         /// SGEs of a send, at most.
@@ -61,10 +61,10 @@ entry! {
         pub sq_consumer: AtomicU32,
         /// The first packet sequence number that we send, 24 bits.
         pub sq_psn: AtomicU32,
-        /// The cause that holds up the request at the head: in the low byte 0 nothing, 1 the peer has no receive
-        /// (RNR), 2 the peer does not answer, 3 a completion queue is full; above it how many times
-        /// the daemon has tried.
-        pub wait: AtomicU32,
+        /// Send work requests from the oldest on that are executed and wait for the peer's answer; the
+        /// next one to be executed comes after them. Always 0 with a peer of the same fabric, whose
+        /// requests are executed and completed in one step.
+        pub sq_in_flight: AtomicU32,
         /// Packets that its requests have sent, and answers that have come.
         pub sent: Traffic,
 

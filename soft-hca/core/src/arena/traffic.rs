@@ -174,7 +174,7 @@ mod tests {
             offset_of!(Qp, send_lock),
             offset_of!(Qp, sq_consumer),
             offset_of!(Qp, sq_psn),
-            offset_of!(Qp, wait),
+            offset_of!(Qp, sq_in_flight),
             offset_of!(Qp, sent),
             offset_of!(Qp, sent) + size_of::<Traffic>() - 1,
         ];
@@ -188,8 +188,13 @@ mod tests {
             offset_of!(Qp, received) + size_of::<Traffic>() - 1,
         ];
         assert_eq!(receives.map(|offset| offset / LINE), [2; 6]);
-        let both = [offset_of!(Qp, live), offset_of!(Qp, sq), offset_of!(Qp, max_recv_sge)];
-        assert_eq!(both.map(|offset| offset / LINE), [0; 3]);
+        let both = [
+            offset_of!(Qp, live),
+            offset_of!(Qp, wait),
+            offset_of!(Qp, sq),
+            offset_of!(Qp, max_recv_sge),
+        ];
+        assert_eq!(both.map(|offset| offset / LINE), [0; 4]);
     }
 
     /// The same of a completion queue: who adds completions, what is only read, and who polls.
@@ -198,12 +203,13 @@ mod tests {
         const LINE: usize = 64;
         let lines = [
             offset_of!(Cq, lock),
+            offset_of!(Cq, eager_free),
             offset_of!(Cq, ring),
             offset_of!(Cq, proc),
             offset_of!(Cq, eager),
             offset_of!(Cq, polls_eager),
             offset_of!(Cq, eager_lock),
         ];
-        assert_eq!(lines.map(|offset| offset / LINE), [0, 0, 0, 1, 1, 2]);
+        assert_eq!(lines.map(|offset| offset / LINE), [0, 0, 1, 1, 1, 1, 2]);
     }
 }

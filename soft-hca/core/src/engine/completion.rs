@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use soft_hca_verbs::cause::Cause;
 use soft_hca_verbs::{Failure, WcStatus};
 
-use crate::arena::{Arena, Mapping};
+use crate::arena::{Arena, Cq, Mapping};
 use crate::engine::actor::Actor;
 use crate::engine::asynchronous::Async;
-use crate::engine::credit::{cqe_of, entries_of, may_overrun};
+use crate::engine::credit::{self, cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
 use crate::engine::deferred::Deferred;
 use crate::engine::notification::notify;
 use crate::engine::strict_choice::{draws_of_failed, is_strict};
+use crate::ring::Ring;
 use crate::trace::cause;
 use crate::trace::event::Completion;
 use crate::uapi::rxe::Cqe;
@@ -141,4 +142,68 @@ pub(super) fn complete_all(
     ring.set_producer(producer);
     drop(retiring);
     notify(actor, index, cq, is_solicited, deferred);
+}
+
+/// Completions of requests that have succeeded, which are being added to a queue whose lock is held, and which nobody
+/// records. They appear together, when they are published.
+pub(super) struct Addition<'a> {
+    index: u32,
+    cq: &'a Cq,
+    ring: Ring<'a>,
+    first: u32,
+    producer: u32,
+    /// Credits of before.
+    credits: u32,
+    /// Entries that are left, without those that others have reserved.
+    room: u32,
+    is_solicited: bool,
+}
+
+impl<'a> Addition<'a> {
+    /// Begins; `None` if the queue is gone.
+    #[inline]
+    pub(super) fn begin(arena: &'a Mapping, (index, cq): (u32, &'a Cq)) -> Option<Self> {
+        let ring = arena.ring(&cq.ring).filter(|_| cq.live.load(Acquire) != 0)?;
+        let (credits, room) = credit::unreserved(cq, &ring);
+        let first = ring.producer();
+        Some(Self { index, cq, ring, first, producer: first, credits, room, is_solicited: false })
+    }
+
+    /// Whether another one has room.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.room > 0
+    }
+
+    /// Adds one. Where room was seen before the queue's lock was taken, and others have used it up, there are the slots
+    /// beyond the queue's size: see [`credit`].
+    #[inline]
+    pub(super) fn add(&mut self, cqe: &Cqe, is_solicited: bool) {
+        cqe.write(&self.ring.slot(self.producer));
+        self.producer = self.ring.advance(self.producer, 1);
+        self.room = self.room.saturating_sub(1);
+        self.is_solicited |= is_solicited;
+    }
+
+    /// Has the program's polls find them. In the next step their requests have been retired. Waking is left for later.
+    #[inline]
+    pub(super) fn publish(
+        self,
+        actor: &Actor<'_>,
+        retiring: Option<Retiring<'_>>,
+        deferred: &mut Deferred,
+    ) {
+        let count = self.ring.distance(self.first, self.producer);
+        self.cq.credits.store(self.credits.saturating_sub(count), Release);
+        self.ring.set_producer(self.producer);
+        drop(retiring);
+        notify(actor, self.index, self.cq, self.is_solicited, deferred);
+    }
+}
+
+/// Entries of a queue that are free and not reserved. They are seen, and not reserved: see [`Addition::add`].
+#[inline]
+pub(super) fn room(arena: &Mapping, cq: &Cq) -> Option<u32> {
+    let ring = arena.ring(&cq.ring).filter(|_| cq.live.load(Acquire) != 0)?;
+    Some(credit::unreserved(cq, &ring).1)
 }

@@ -6,7 +6,9 @@
 //! not polled for [`timing::CQ_FULL_NS`].
 //!
 //! The ring has twice the slots that the queue is said to have. Those beyond are for whoever saw
-//! [`PLENTY`] of credits, reserved none, and was preempted until others had used them up.
+//! [`PLENTY`] of credits, reserved none, and was preempted until others had used them up, and for sends that are executed
+//! [at once](super::at_once), which reserve none. A program that has no more requests with a completion outstanding than its
+//! queue holds never needs more than these: as many may be there that it has polled and not given back.
 //!
 //! [`timing::CQ_FULL_NS`]: super::timing::CQ_FULL_NS
 
@@ -48,6 +50,16 @@ pub(super) fn entries_of(cq: &Cq, ring: &Ring<'_>) -> u32 {
 pub(super) fn count_credits(cq: &Cq, ring: &Ring<'_>) -> u32 {
     let producer = ring.producer();
     entries_of(cq, ring).saturating_sub(ring.distance(ring.consumer(), producer))
+}
+
+/// Credits of a queue, and how many of them nobody has reserved.
+#[inline]
+pub(super) fn unreserved(cq: &Cq, ring: &Ring<'_>) -> (u32, u32) {
+    let known = cq.credits.load(Acquire).min(cqe_of(ring.mask()));
+    let reserved = cq.reserved.load(Acquire);
+    // Counting reads an index that the program's polls write.
+    let credits = if known > reserved { known } else { count_credits(cq, ring) };
+    (credits, credits.saturating_sub(reserved))
 }
 
 /// Credits that nobody else counts on. They end with this value: by then the completions are in the

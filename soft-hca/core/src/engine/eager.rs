@@ -41,7 +41,7 @@ pub const EAGER_SLOTS: u32 = 1024;
 pub const EAGER_SLOT_BYTES: u32 = 64;
 const SLOT_BYTES: usize = EAGER_SLOT_BYTES as usize;
 /// Bytes that are worth to be copied twice for one system call less, of a stretch of memory.
-const MAX_BYTES: u64 = 8 << 10;
+pub(super) const MAX_BYTES: u64 = 8 << 10;
 
 /// Offsets in an entry's first slot: the address, how many bytes, the region + 1.
 const ADDR: usize = 0;
@@ -53,6 +53,7 @@ const PAYLOAD: usize = 16;
 const FIRST_SLOT_CAPACITY: u64 = (SLOT_BYTES - PAYLOAD) as u64;
 
 /// Slots of an entry with so many bytes.
+#[inline]
 fn slots_of(length: u64) -> u64 {
     if length <= FIRST_SLOT_CAPACITY { 1 } else { 1 + length.div_ceil(SLOT_BYTES as u64) }
 }
@@ -100,6 +101,34 @@ impl Actor<'_> {
         cq.is_some_and(|cq| cq.polls_eager.load(Acquire) == generation)
     }
 
+    /// Whether a poll of a completion queue of this process finds nothing, as its provider sees it. If it finds something,
+    /// the processor fetches what is read next, all at once.
+    #[inline]
+    pub fn finds_nothing(&self, index: u32) -> bool {
+        let Some(cq) = self.arena.cqs.get(index as usize) else { return false };
+        let Some(ring) = self.arena.ring(&cq.ring) else { return false };
+        let consumer = ring.consumer();
+        if ring.producer() == consumer {
+            return true;
+        }
+        ring.slot(consumer).prefetch();
+        if let Some(staged) = ring_of_queue(self.arena, cq) {
+            staged.slot(staged.consumer()).prefetch();
+            staged.prefetch_producer();
+        }
+        false
+    }
+
+    /// The program is likely to post a receive to a queue pair soon.
+    #[inline]
+    pub fn expect_receive(&self, qpn: u32) {
+        let Some(qp) = self.arena.qp(qpn) else { return };
+        if let Some(ring) = self.arena.ring(&qp.rq) {
+            ring.slot(ring.producer()).prefetch_for_writing();
+            ring.prefetch_consumer_for_reading();
+        }
+    }
+
     /// Moves all payloads that are staged for a completion queue to where they belong. False if the
     /// daemon is to come back: somebody else is at it.
     pub fn drain_staged(&self, index: u32) -> bool {
@@ -144,11 +173,15 @@ impl Actor<'_> {
 /// The ring of payloads of a completion queue whose owner polls for them.
 fn ring_of<'a>(arena: &'a Mapping, index: u32) -> Option<(&'a Cq, Ring<'a>)> {
     let cq = arena.cqs.get(index as usize)?;
+    Some((cq, ring_of_queue(arena, cq)?))
+}
+
+#[inline]
+fn ring_of_queue<'a>(arena: &'a Mapping, cq: &Cq) -> Option<Ring<'a>> {
     if cq.polls_eager.load(Acquire) == 0 {
         return None;
     }
-    let ring = arena.ring(&cq.eager)?;
-    (ring.slot_bytes() == SLOT_BYTES).then_some((cq, ring))
+    arena.ring(&cq.eager).filter(|ring| ring.slot_bytes() == SLOT_BYTES)
 }
 
 /// Brings payloads to the memory of receive work requests, which complete in this queue, or has
@@ -173,7 +206,7 @@ fn stage(
     from: Memory<'_>,
     to: Memory<'_>,
 ) -> Option<Result<(), Fault>> {
-    let (cq, ring) = ring_of(actor.arena, index)?;
+    let (cq, _) = ring_of(actor.arena, index)?;
     let is_ours = from.proc == actor.me && to.proc != actor.me && !actor.is_daemon();
     // A process whose polls are its own is not guarded against memory that is not there.
     if !is_ours || !own_memory::is_guarded() {
@@ -185,10 +218,10 @@ fn stage(
     }
     let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
     let _guard = actor.lock(&cq.lock)?;
-    if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != to.proc {
+    let mut staging = Staging::begin(actor, (index, cq), to.proc)?;
+    if !staging.has_slots(needed) {
         return None;
     }
-    let free = free_slots(&ring, cq.eager_free.load(Acquire), needed)?;
     let _in_use = match actor.copier.registry() {
         None => None,
         Some(registry) => match registry.hold(actor.me, from, false) {
@@ -196,24 +229,91 @@ fn stage(
             in_use => in_use,
         },
     };
-    listed::add(actor.arena, index, cq);
-    let mut producer = ring.producer();
     let mut stream = Stream::of(from.segments);
     for (index, segment) in to.segments.iter().enumerate() {
-        let slot = ring.slot(producer);
-        slot.set_u64(ADDR, segment.addr);
-        slot.set_u32(LENGTH, segment.length as u32);
-        slot.set_u32(REGION, to.region(index).to_word());
-        for (address, bytes) in payload_addresses(&ring, producer, segment.length)? {
-            if !stream.copy_to(address, bytes as u64) {
-                return Some(Err(Fault::Source));
+        if !staging.put((*segment, to.region(index)), |to, bytes| stream.copy_to(to, bytes)) {
+            return Some(Err(Fault::Source));
+        }
+    }
+    staging.publish();
+    Some(Ok(()))
+}
+
+/// Payloads that are being staged for a completion queue, whose lock is held. Nobody sees them before they are
+/// published.
+pub(super) struct Staging<'a> {
+    cq: &'a Cq,
+    ring: Ring<'a>,
+    producer: u32,
+    /// Slots that were free for sure.
+    free: u32,
+    /// Those of them that are not free any more.
+    used: u64,
+}
+
+impl<'a> Staging<'a> {
+    /// Begins, if payloads may be staged for the queue with an index, which is a process's.
+    #[inline]
+    pub(super) fn begin(
+        actor: &Actor<'a>,
+        (index, cq): (u32, &'a Cq),
+        proc: usize,
+    ) -> Option<Self> {
+        let ring = ring_of_queue(actor.arena, cq)?;
+        if cq.live.load(Acquire) == 0 || cq.proc.load(Acquire) as usize != proc {
+            return None;
+        }
+        listed::add(actor.arena, index, cq);
+        let producer = ring.producer();
+        Some(Self { cq, ring, producer, free: cq.eager_free.load(Acquire), used: 0 })
+    }
+
+    /// Whether there are so many slots more.
+    #[inline]
+    fn has_slots(&mut self, needed: u64) -> bool {
+        let free = free_slots(&self.ring, self.free, needed + self.used);
+        self.free = free.unwrap_or(self.free);
+        free.is_some()
+    }
+
+    /// Whether there is room for so many bytes more.
+    #[inline]
+    pub(super) fn has_room(&mut self, length: u64) -> bool {
+        self.has_slots(slots_of(length))
+    }
+
+    /// Stages a payload, for which there is room, for memory in a region, by a function that copies so many of its next bytes to an address of
+    /// this process. False if that fails.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        (to, region): (Segment, Region),
+        mut copy: impl FnMut(u64, u64) -> bool,
+    ) -> bool {
+        let slot = self.ring.slot(self.producer);
+        slot.set_u64(ADDR, to.addr);
+        slot.set_u32(LENGTH, to.length as u32);
+        slot.set_u32(REGION, region.to_word());
+        let Some(addresses) = payload_addresses(&self.ring, self.producer, to.length) else {
+            return false;
+        };
+        for (address, bytes) in addresses {
+            if bytes > 0 && !copy(address, bytes as u64) {
+                return false;
             }
         }
-        producer = ring.advance(producer, slots_of(segment.length) as u32);
+        let slots = slots_of(to.length);
+        self.producer = self.ring.advance(self.producer, slots as u32);
+        self.used += slots;
+        true
     }
-    cq.eager_free.store(free - needed as u32, Release);
-    ring.set_producer(producer);
-    Some(Ok(()))
+
+    /// Has the receiver's poll find them.
+    #[inline]
+    pub(super) fn publish(self) {
+        self.cq.eager_free.store(self.free - self.used as u32, Release);
+        self.ring.set_producer(self.producer);
+    }
 }
 
 /// Whether some of the memory is in a region with on-demand paging. It may not be there, and

@@ -23,10 +23,16 @@ impl Actor<'_> {
     ///
     /// The daemon gets `None` if somebody else has the lock. It is one thread, so what it has it may
     /// take again.
+    #[inline]
     pub fn lock<'l>(&self, lock: &'l Lock) -> Option<Guard<'l>> {
         if self.is_daemon() {
             return self.try_lock(lock);
         }
+        lock.try_lock(self.me).or_else(|| self.wait_for(lock))
+    }
+
+    #[cold]
+    fn wait_for<'l>(&self, lock: &'l Lock) -> Option<Guard<'l>> {
         let mut waits: u32 = 0;
         Some(lock.lock(self.me, || {
             waits = waits.wrapping_add(1);

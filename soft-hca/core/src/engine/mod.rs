@@ -15,6 +15,7 @@
 //! | file | is about | in the kernel |
 //! | --- | --- | --- |
 //! | `doorbell` | where programs and the daemon enter | |
+//! | `at_once` | small sends, which pass by the send queue | |
 //! | `recovery`, `quiesce` | the daemon: after the end of a process, and of a memory region | |
 //! | `remote` | queue pairs with a peer on another host | `rxe_req.c`, `rxe_resp.c` |
 //!
@@ -118,6 +119,7 @@ mod actor;
 mod address;
 mod arming;
 mod asynchronous;
+mod at_once;
 mod atomic;
 mod batch;
 mod bind;
@@ -188,6 +190,7 @@ mod window;
 
 pub use actor::Actor;
 pub use asynchronous::{Async, Subject};
+pub use at_once::PlainSend;
 pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};

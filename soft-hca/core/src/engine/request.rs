@@ -66,7 +66,7 @@ impl SendCompletion {
         Self::of(wqe, length)
     }
 
-    fn cqe(&self, qpn: u32) -> Cqe {
+    pub(super) fn cqe(&self, qpn: u32) -> Cqe {
         let (opcode, wc_flags) = match self.opcode {
             opcode::RDMA_WRITE => (wc_opcode::RDMA_WRITE, 0),
             opcode::RDMA_WRITE_WITH_IMM => (wc_opcode::RDMA_WRITE, wc_flag::WITH_IMM),

@@ -18,7 +18,7 @@ use crate::engine::segments::{Region, Segment};
 use crate::engine::{completion, flush, posted, wc_status};
 use crate::ring::Ring;
 use crate::trace::event::Seen;
-use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr};
+use crate::uapi::rxe::{Cqe, RecvWqe, RemoteWr, Sge};
 use crate::uapi::verbs::{
     AccessFlags, Mtu, access, opcode, qp_type, send_flag, state, status, wc_flag, wc_opcode,
 };
@@ -76,7 +76,7 @@ pub(super) struct ReceiveCompletion {
 }
 
 impl ReceiveCompletion {
-    fn cqe(&self, qpn: u32) -> Cqe {
+    pub(super) fn cqe(&self, qpn: u32) -> Cqe {
         let with = match self.opcode {
             opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM => wc_flag::WITH_IMM,
             opcode::SEND_WITH_INV => wc_flag::WITH_INV,
@@ -283,12 +283,32 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Has the processor fetch what completing a receive will write, which the peer's processor
-    /// has read last, so that nobody waits for it afterwards.
-    pub(super) fn prefetch_receive_completion(&self, actor: &Actor<'_>) {
+    /// The receive work request behind the first `skip`, if it is one of the own queue with a single SGE: its name and
+    /// that SGE.
+    #[inline]
+    pub(super) fn plain_receive(&self, skip: u32) -> Option<(u64, Sge)> {
+        let Receives::Own(ring, first, posted) = &self.receives else { return None };
+        if skip >= *posted {
+            return None;
+        }
+        let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));
+        ring.slot(first.wrapping_add(skip + 1)).prefetch();
+        let is_plain = wqe.num_sge == 1 && self.qp.max_recv_sge.load(Acquire) > 0;
+        is_plain.then(|| (wqe.wr_id, wqe.sge(0)))
+    }
+
+    /// Has the processor fetch the index that tells the peer of receives that are retired.
+    #[inline]
+    pub(super) fn prefetch_retiring(&self) {
         if let Receives::Own(ring, ..) = &self.receives {
             ring.prefetch_consumer();
         }
+    }
+
+    /// Has the processor fetch what completing a receive will write, which the peer's processor
+    /// has read last, so that nobody waits for it afterwards.
+    pub(super) fn prefetch_receive_completion(&self, actor: &Actor<'_>) {
+        self.prefetch_retiring();
         completion::prefetch(actor.arena, self.qp.recv_cq.load(Acquire));
     }
 

@@ -39,7 +39,7 @@ pub(super) fn before_run(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
 
 /// Whether requests of a queue pair may be put off, or the one at the head is.
 #[inline]
-fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
+pub(super) fn is_put_off(actor: &Actor<'_>, qp: &Qp) -> bool {
     qp.put_off_until_ns.load(Acquire) != 0 || delayed_writes::is_requested(actor) || is_strict(qp)
 }
 

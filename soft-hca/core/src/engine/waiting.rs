@@ -38,6 +38,7 @@ pub(super) const MAX_WAITS: u32 = 64;
 
 /// Whether the queue pair's next request may wait for its peer's program to post a receive or to
 /// poll.
+#[inline]
 pub(super) fn waits_for_peer(qp: &Qp) -> bool {
     matches!(qp.wait.load(Acquire) & WAIT_KIND, WAIT_RNR | WAIT_CQ_CREDIT)
 }

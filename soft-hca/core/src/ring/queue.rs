@@ -58,6 +58,7 @@ impl<'a> Ring<'a> {
         Self { base, mask, log2_slot, memory: PhantomData }
     }
 
+    #[inline]
     fn header(&self, offset: usize) -> &'a AtomicU32 {
         // SAFETY: the offset is one of the four in the header, aligned to 4, and within the memory that the caller of
         // `new` has promised; nothing there has a reference but atomics.
@@ -73,51 +74,67 @@ impl<'a> Ring<'a> {
     }
 
     /// Slots minus 1, which also is how many entries fit.
+    #[inline]
     pub fn mask(&self) -> u32 {
         self.mask
     }
 
     /// Bytes of a slot.
+    #[inline]
     pub fn slot_bytes(&self) -> usize {
         1 << self.log2_slot
     }
 
     /// Index of the slot that will be filled next.
+    #[inline]
     pub fn producer(&self) -> u32 {
         self.header(header::PRODUCER).load(Acquire) & self.mask
     }
 
     /// Publishes what was written to the slots before `index`. Only for the producing side.
+    #[inline]
     pub fn set_producer(&self, index: u32) {
         self.header(header::PRODUCER).store(index & self.mask, Release);
     }
 
     /// Index of the slot that will be emptied next.
+    #[inline]
     pub fn consumer(&self) -> u32 {
         self.header(header::CONSUMER).load(Acquire) & self.mask
     }
 
     /// Gives the slots before `index` back. Only for the consuming side.
+    #[inline]
     pub fn set_consumer(&self, index: u32) {
         self.header(header::CONSUMER).store(index & self.mask, Release);
     }
 
     /// Has the processor fetch the consumer's index: it will be written soon.
+    #[inline]
     pub fn prefetch_consumer(&self) {
         prefetch_for_writing(self.base.as_ptr().wrapping_add(header::CONSUMER));
     }
 
+    /// Read
+    #[inline]
+    pub fn prefetch_consumer_for_reading(&self) {
+        Slot { base: unsafe { self.base.add(header::CONSUMER) }, bytes: 64, memory: PhantomData }.prefetch();
+    }
+
     /// The same for the producer's index.
+    #[inline]
     pub fn prefetch_producer(&self) {
         prefetch_for_writing(self.base.as_ptr().wrapping_add(header::PRODUCER));
     }
 
     /// The index `count` slots further on.
+    #[inline]
     pub fn advance(&self, index: u32, count: u32) -> u32 {
         index.wrapping_add(count) & self.mask
     }
 
     /// Entries from one index up to another.
+    #[inline]
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         to.wrapping_sub(from) & self.mask
     }
@@ -133,6 +150,7 @@ impl<'a> Ring<'a> {
     }
 
     /// The slot with an index, which is masked.
+    #[inline]
     pub fn slot(&self, index: u32) -> Slot<'a> {
         let offset = HEADER_BYTES + (((index & self.mask) as usize) << self.log2_slot);
         // SAFETY: a masked index is that of a slot of the ring, all of which are mapped.
@@ -192,6 +210,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
+    #[inline]
     fn word32(&self, offset: usize) -> Option<&'a AtomicU32> {
         let is_inside = offset % 4 == 0 && offset <= self.bytes - 4;
         // SAFETY: the word lies in the slot, which lies in the memory that `Ring::new` was promised, and is aligned, for
@@ -200,6 +219,7 @@ impl<'a> Slot<'a> {
             .then(|| unsafe { AtomicU32::from_ptr(self.base.as_ptr().wrapping_add(offset).cast()) })
     }
 
+    #[inline]
     fn word64(&self, offset: usize) -> Option<&'a AtomicU64> {
         let is_inside = offset % 8 == 0 && offset <= self.bytes - 8;
         // SAFETY: as in `word32`; a slot is aligned to 64, and so a multiple of 8 in it to 8.
@@ -213,6 +233,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Has the processor fetch the slot's beginning, where it knows how: it will be read soon.
+    #[inline]
     pub fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint, which changes nothing and cannot fail.
@@ -223,21 +244,25 @@ impl<'a> Slot<'a> {
     }
 
     /// The same for a slot that will be written soon.
+    #[inline]
     pub fn prefetch_for_writing(&self) {
         prefetch_for_writing(self.base.as_ptr());
     }
 
     /// The 32-bit word at an offset.
+    #[inline]
     pub fn u32(&self, offset: usize) -> u32 {
         self.word32(offset).map_or(0, |word| word.load(Relaxed))
     }
 
     /// The 64-bit word at an offset.
+    #[inline]
     pub fn u64(&self, offset: usize) -> u64 {
         self.word64(offset).map_or(0, |word| word.load(Relaxed))
     }
 
     /// Writes the 32-bit word at an offset.
+    #[inline]
     pub fn set_u32(&self, offset: usize, value: u32) {
         if let Some(word) = self.word32(offset) {
             word.store(value, Relaxed);
@@ -245,6 +270,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Writes the 64-bit word at an offset.
+    #[inline]
     pub fn set_u64(&self, offset: usize, value: u64) {
         if let Some(word) = self.word64(offset) {
             word.store(value, Relaxed);
@@ -270,6 +296,7 @@ impl<'a> Slot<'a> {
 
     /// The address of a byte in this process, for the system to copy from; `None` if not all of
     /// `length` bytes from there lie in the slot.
+    #[inline]
     pub fn address(&self, offset: usize, length: usize) -> Option<u64> {
         let end = offset.checked_add(length)?;
         (end <= self.bytes).then(|| self.base.as_ptr().expose_provenance() as u64 + offset as u64)

@@ -77,6 +77,7 @@ impl Recorder {
 
     /// Sees to it that there is a ring if the fabric is recorded. The caller holds no lock of the
     /// arena: this takes some time where it is the first.
+    #[inline]
     pub fn prepare(&self) {
         let generation = self.arena.recording();
         if generation != 0 && self.ring(generation).is_none() {
@@ -85,6 +86,7 @@ impl Recorder {
     }
 
     /// Whether the fabric is recorded.
+    #[inline]
     pub fn is_on(&self) -> bool {
         self.arena.recording() != 0
     }

@@ -67,7 +67,8 @@ fn number(word: u64) -> u32 {
 }
 
 /// The number of a queue pair that is known.
-fn find(fd: RawFd, handle: u32) -> Option<u32> {
+#[inline]
+pub(crate) fn find(fd: RawFd, handle: u32) -> Option<u32> {
     let word = entry(handle).load(Acquire);
     (word != 0 && Some(word >> QPN_BITS) == name(fd, handle)).then(|| number(word))
 }

@@ -24,9 +24,9 @@ pub(crate) struct Context {
 /// `struct ibv_qp`
 #[repr(C)]
 pub(crate) struct Qp {
-    context: *mut Context,
+    pub context: *mut Context,
     before: [usize; 5],
-    handle: u32,
+    pub handle: u32,
     pub qp_num: u32,
     state: u32,
     qp_type: u32,
@@ -76,7 +76,7 @@ pub(crate) struct SendWr {
     pub num_sge: i32,
     pub opcode: u32,
     pub send_flags: u32,
-    imm: u32,
+    pub imm: u32,
     pub remote_addr: u64,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct RecvWr {
 pub(crate) struct Sge {
     pub addr: u64,
     pub length: u32,
-    lkey: u32,
+    pub lkey: u32,
 }
 
 /// `struct ibv_wc`, up to the number of the queue pair.

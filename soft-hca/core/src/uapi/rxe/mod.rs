@@ -396,6 +396,7 @@ impl Cqe {
     }
 
     /// Writes the record of 48 bytes.
+    #[inline]
     pub fn write(&self, slot: &Slot<'_>) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         slot.set_u64(0, self.wr_id);

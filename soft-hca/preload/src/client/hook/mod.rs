@@ -18,6 +18,7 @@
 //! Each function gets ours in its place once, and ours calls it, so it does no harm if somebody else has
 //! done the same before us or does it after us.
 
+mod at_once;
 mod below;
 mod layer;
 mod poll;
@@ -80,7 +81,8 @@ pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &Slot<PollCq>)
     let _hooking = HOOKING.lock();
     let context = context_of(cq, fd);
     if context.is_some_and(|context| hook_functions(context, own_poll)) {
-        QUEUES.insert(cq, |known| known.begin(queue, own_poll.load(Acquire)));
+        let is_provider = !sanitizer::is_on() && !strict::is_on();
+        QUEUES.insert(cq, |known| known.begin(queue, own_poll.load(Acquire), is_provider));
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::table::{CONTEXTS, QUEUES};
+use super::table::{CONTEXTS, CompletionQueue, QUEUES};
 use crate::client::cq::Queue;
 use crate::client::layout::Wc;
 use crate::client::polled::Polled;
@@ -36,8 +36,19 @@ fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
     }
 }
 
-/// `poll_cq` of a context. It adds nothing to a poll that finds nothing but the way through here, and a
-/// look at whether somebody records.
+/// Whether a poll finds nothing, without the provider, whose lock costs more than the look: that of a queue whose provider
+/// nobody stands before, while nobody records.
+#[inline]
+fn finds_nothing(known: &CompletionQueue) -> bool {
+    let queue = known.queue();
+    if !known.is_provider() || queue.generation == 0 {
+        return false;
+    }
+    let process = process::current().filter(|process| !process.arena.is_traced());
+    process.is_some_and(|process| process.actor().finds_nothing(queue.index))
+}
+
+/// `poll_cq` of a context.
 pub(super) unsafe extern "C-unwind" fn poll_cq(
     cq: *mut c_void,
     count: c_int,
@@ -45,6 +56,11 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
 ) -> c_int {
     let (own, queue, is_extended) = match QUEUES.find(cq as usize) {
         Some(known) => {
+            port_lease::poll();
+            if finds_nothing(known) {
+                in_vain::nothing(known.queue().index);
+                return 0;
+            }
             let is_extended = known.start_poll.load(Relaxed).is_some();
             (known.poll_cq.load(Relaxed), known.queue(), is_extended)
         }
@@ -52,15 +68,20 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
             // SAFETY: the program polls a queue, which begins with the address of its context.
             let context = unsafe { *cq.cast::<usize>() };
             let known = CONTEXTS.find(context);
+            port_lease::poll();
             (known.and_then(|known| known.poll_cq.load(Relaxed)), Queue::default(), false)
         }
     };
     let Some(own) = own else { return -1 };
-    port_lease::poll();
     // SAFETY: the function that was in the place of this one, which gets what the program has given to this one.
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
         port_lease::has_found();
+        // SAFETY: the provider has filled in a completion.
+        let qpn = unsafe { (*wc.cast::<Wc>()).qp_num };
+        if let Some(process) = process::current() {
+            let _ = (process, qpn);
+        }
         // An extended queue whose other functions are replaced, if it has any.
         polled(queue, is_extended);
     } else if found == 0 && queue.generation != 0 {

@@ -9,6 +9,7 @@ use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::trace::event::{PostRefused, Posts};
 use soft_hca_core::trace::{self, Site};
 
+use super::at_once::{self, Left};
 use super::table::{self, CONTEXTS};
 use crate::client::files::table as descriptors;
 use crate::client::functions::Post;
@@ -144,6 +145,11 @@ pub(super) unsafe extern "C-unwind" fn post_send(
     first: *mut c_void,
     bad: *mut c_void,
 ) -> c_int {
+    // SAFETY: the program's own call, of which the provider gets what is left.
+    let first = match unsafe { at_once::send(qp, first, bad) } {
+        Left::Nothing => return 0,
+        Left::From(first) => first,
+    };
     // SAFETY: the program posts to a queue pair, as `functions` wants it.
     let own = unsafe { functions(qp) }.and_then(|known| known.post_send.load(Relaxed));
     let Some(own) = own else { return libc::EINVAL };

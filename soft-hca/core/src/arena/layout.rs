@@ -206,10 +206,15 @@ entry! {
         pub overrun_from: AtomicU32,
         /// Slots of `eager` that are free for sure; as `credits`.
         pub eager_free: AtomicU32,
-
-        // A cache line that is only read while messages are on their way
+        /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
+        /// ring has room for. See `engine::strict`.
+        pub exact: AtomicU32,
+        /// 1 while it is in [`Arena::staged_cqs`]; the holder of `lock` changes both.
+        pub is_listed: AtomicU32,
         /// The program's name for it; comes back in events.
         pub user_handle: AtomicU64,
+
+        // A cache line that is only read while messages are on their way
         /// The ring of completions, of twice the queue's size: see `engine::credit`.
         pub ring: RingLocation,
         /// The ring of payloads that wait for the owner's poll.
@@ -217,13 +222,8 @@ entry! {
         /// The generation if the threads that poll the queue move what is in `eager`, else 0. See
         /// `engine::eager`.
         pub polls_eager: AtomicU32,
-        /// How many completions it holds if that is to be exactly what was asked for; 0 for as many as the
-        /// ring has room for. See `engine::strict`.
-        pub exact: AtomicU32,
         /// Owner, an index in the table of processes.
         pub proc: AtomicU32,
-        /// 1 while it is in [`Arena::staged_cqs`]; the holder of `lock` changes both.
-        pub is_listed: AtomicU32,
 
         // The cache line of threads that poll
         /// Taken to move payloads out of `eager`.

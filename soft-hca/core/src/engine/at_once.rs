@@ -17,7 +17,7 @@ use crate::arena::Cq;
 use crate::engine::actor::Actor;
 use crate::engine::completion::Addition;
 use crate::engine::cursor::send_ring;
-use crate::engine::deferred::Deferred;
+use crate::engine::deferred::Wake;
 use crate::engine::eager::{self, Staging};
 use crate::engine::memory::{GATHER, SCATTER};
 use crate::engine::request::{Requester, SendCompletion};
@@ -25,7 +25,7 @@ use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};
 use crate::engine::route::local_peer;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::waiting::waits_for_peer;
-use crate::engine::{completion, effects, own_memory, schedule};
+use crate::engine::{completion, notification, own_memory, schedule};
 use crate::uapi::rxe::Sge;
 use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
 
@@ -66,23 +66,20 @@ impl Actor<'_> {
     /// in the way; gives how many. The others are to be posted, and the doorbell rung.
     #[inline]
     pub fn send_at_once(&self, qpn: u32, sends: impl Iterator<Item = PlainSend>) -> usize {
-        let mut deferred = Deferred::default();
-        let count = execute(self, qpn, sends, &mut deferred).unwrap_or(0);
-        if !deferred.is_empty() {
-            effects::carry_out(self, &mut deferred);
-        }
+        let Some((count, wakes)) = execute(self, qpn, sends) else { return 0 };
+        wakes.into_iter().flatten().for_each(|wake| notification::wake(self, wake));
         count
     }
 }
 
-/// Executes sends. `None`, and nothing has happened, if something is in the way of the first.
+/// Executes sends: how many, and channels that are to be woken. `None`, and nothing has happened, if something is in the
+/// way of the first.
 #[inline]
 fn execute(
     actor: &Actor<'_>,
     qpn: u32,
     sends: impl Iterator<Item = PlainSend>,
-    deferred: &mut Deferred,
-) -> Option<usize> {
+) -> Option<(usize, [Option<Wake>; 2])> {
     if actor.is_traced() || !own_memory::is_guarded() || actor.copier.registry().is_some() {
         return None;
     }
@@ -108,14 +105,13 @@ fn execute(
     if responder.owner.proc == actor.me || waits_for_peer(responder.qp) {
         return None;
     }
-    responder.prefetch_retiring();
     let mut done = Done::new_const();
-    arrive(actor, &requester, &mut responder, (recv_cq, sends), &mut done, deferred)?;
-    complete(actor, &requester, &done, deferred);
-    Some(done.len())
+    let received = arrive(actor, &requester, &mut responder, (recv_cq, sends), &mut done)?;
+    let sent = complete(actor, &requester, &done);
+    Some((done.len(), [received, sent]))
 }
 
-/// Stages sends, and completes their receives.
+/// Stages sends, and completes their receives; gives the channel to be woken.
 #[inline]
 fn arrive<'a>(
     actor: &Actor<'a>,
@@ -123,8 +119,7 @@ fn arrive<'a>(
     responder: &mut Responder<'a>,
     (recv_cq, sends): (u32, impl Iterator<Item = PlainSend>),
     done: &mut Done,
-    deferred: &mut Deferred,
-) -> Option<()> {
+) -> Option<Option<Wake>> {
     let cq: &'a Cq = actor.arena.cqs.get(recv_cq as usize)?;
     let _guard = actor.lock(&cq.lock)?;
     let mut staging = Staging::begin(actor, (recv_cq, cq), responder.owner.proc)?;
@@ -153,8 +148,7 @@ fn arrive<'a>(
     let sizes = done.iter().map(|sent| (sent.opcode, sent.length, false));
     requester.count(Some(responder), sizes);
     staging.publish();
-    received.publish(actor, responder.retire(done.len() as u32), deferred);
-    Some(())
+    Some(received.publish(actor, responder.retire(done.len() as u32)))
 }
 
 /// Stages a send for the receive behind the first `skip`, which completes with it.
@@ -205,15 +199,15 @@ fn receive_memory(
     (region.access.load(Acquire) & access::ON_DEMAND == 0).then_some(found)
 }
 
-/// Completes sends that have arrived.
+/// Completes sends that have arrived; gives the channel to be woken.
 #[inline]
-fn complete(actor: &Actor<'_>, requester: &Requester<'_>, done: &Done, deferred: &mut Deferred) {
+fn complete(actor: &Actor<'_>, requester: &Requester<'_>, done: &Done) -> Option<Wake> {
     let index = requester.send_cq;
     let mut signaled = done.iter().filter(|sent| requester.is_signaled(sent.flags)).peekable();
-    let cq = actor.arena.cqs.get(index as usize).filter(|_| signaled.peek().is_some());
-    let Some(cq) = cq else { return };
-    let Some(_guard) = actor.lock(&cq.lock) else { return };
-    let Some(mut sent) = Addition::begin(actor.arena, (index, cq)) else { return };
+    signaled.peek()?;
+    let cq = actor.arena.cqs.get(index as usize)?;
+    let _guard = actor.lock(&cq.lock)?;
+    let mut sent = Addition::begin(actor.arena, (index, cq))?;
     signaled.for_each(|done| sent.add(&done.cqe(requester.qpn), false));
-    sent.publish(actor, None, deferred);
+    sent.publish(actor, None)
 }

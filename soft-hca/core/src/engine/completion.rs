@@ -10,8 +10,8 @@ use crate::engine::actor::Actor;
 use crate::engine::asynchronous::Async;
 use crate::engine::credit::{self, cqe_of, entries_of, may_overrun};
 use crate::engine::cursor::Retiring;
-use crate::engine::deferred::Deferred;
-use crate::engine::notification::notify;
+use crate::engine::deferred::{Deferred, Wake};
+use crate::engine::notification::{give_event, notify};
 use crate::engine::strict_choice::{draws_of_failed, is_strict};
 use crate::ring::Ring;
 use crate::trace::cause;
@@ -185,19 +185,15 @@ impl<'a> Addition<'a> {
         self.is_solicited |= is_solicited;
     }
 
-    /// Has the program's polls find them. In the next step their requests have been retired. Waking is left for later.
+    /// Has the program's polls find them. In the next step their requests have been retired. Gives the channel to be
+    /// woken, if there is one, when no lock is held any more.
     #[inline]
-    pub(super) fn publish(
-        self,
-        actor: &Actor<'_>,
-        retiring: Option<Retiring<'_>>,
-        deferred: &mut Deferred,
-    ) {
+    pub(super) fn publish(self, actor: &Actor<'_>, retiring: Option<Retiring<'_>>) -> Option<Wake> {
         let count = self.ring.distance(self.first, self.producer);
         self.cq.credits.store(self.credits.saturating_sub(count), Release);
         self.ring.set_producer(self.producer);
         drop(retiring);
-        notify(actor, self.index, self.cq, self.is_solicited, deferred);
+        give_event(actor, (self.index, self.cq), self.is_solicited)
     }
 }
 

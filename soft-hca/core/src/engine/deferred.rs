@@ -24,22 +24,6 @@ pub(super) struct Deferred {
     pub link_doorbells: Vec<u32>,
 }
 
-impl Deferred {
-    /// Whether there is nothing to do.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        let Self { wakes, raised, rescheduled, put_off, failed_peers, overrun, link_doorbells } =
-            self;
-        wakes.is_empty()
-            && raised.is_empty()
-            && rescheduled.is_empty()
-            && put_off.is_empty()
-            && failed_peers.is_empty()
-            && overrun.is_empty()
-            && link_doorbells.is_empty()
-    }
-}
-
 /// A completion channel to be woken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wake {

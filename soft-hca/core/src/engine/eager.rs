@@ -119,13 +119,14 @@ impl Actor<'_> {
         false
     }
 
-    /// The program is likely to post a receive to a queue pair soon.
+    /// A receive of a queue pair of this process has completed, and the program is likely to post another one: has the
+    /// processor fetch what the provider writes and reads then, which the peer's has used last.
     #[inline]
     pub fn expect_receive(&self, qpn: u32) {
-        let Some(qp) = self.arena.qp(qpn) else { return };
-        if let Some(ring) = self.arena.ring(&qp.rq) {
+        let qp = self.arena.qp(qpn).filter(|qp| qp.srq.load(Acquire) == 0);
+        if let Some(ring) = qp.and_then(|qp| self.arena.ring(&qp.rq)) {
             ring.slot(ring.producer()).prefetch_for_writing();
-            ring.prefetch_consumer_for_reading();
+            ring.prefetch_consumer();
         }
     }
 
@@ -327,7 +328,7 @@ fn comes_on_demand(arena: &Arena, memory: Memory<'_>) -> bool {
 /// Has the processor fetch what staging a payload will write, which the peer's has read last.
 pub(super) fn prefetch(arena: &Mapping, cq: u32) {
     if let Some((_, ring)) = ring_of(arena, cq) {
-        ring.prefetch_producer();
+        ring.prefetch_producer_for_writing();
         ring.slot(ring.producer()).prefetch_for_writing();
     }
 }

@@ -28,21 +28,36 @@ pub(super) fn notify(
     is_solicited: bool,
     deferred: &mut Deferred,
 ) {
+    deferred.wakes.extend(give_event(actor, (index, cq), is_solicited));
+}
+
+/// The same, with the channel to be woken.
+#[inline]
+pub(super) fn give_event(actor: &Actor<'_>, queue: (u32, &Cq), is_solicited: bool) -> Option<Wake> {
     // Without a channel there is nobody to tell.
-    let Some(channel) = cq.channel.load(Acquire).checked_sub(1) else { return };
-    let Some(armed) = arming::armed_for(&cq.armed, is_solicited) else { return };
+    let channel = queue.1.channel.load(Acquire).checked_sub(1)?;
+    give_event_by(actor, queue, channel, is_solicited)
+}
+
+fn give_event_by(
+    actor: &Actor<'_>,
+    (index, cq): (u32, &Cq),
+    channel: u32,
+    is_solicited: bool,
+) -> Option<Wake> {
+    let armed = arming::armed_for(&cq.armed, is_solicited)?;
     let entry = actor.arena.channels.get(channel as usize);
     let generation = entry.map_or(0, |entry| entry.live.load(Acquire));
     if generation == 0 {
         arming::disarm(&cq.armed, armed);
-        return;
+        return None;
     }
     // A process that dies from here on until the token is given leaves an event without its token,
     // which the daemon finds.
     cq.token_due_from.store(actor.me as u32 + 1, Release);
     // First the event, then the token.
     arming::give_event(&cq.armed, armed, &cq.pending_events);
-    deferred.wakes.push(Wake { cq: index, channel, generation });
+    Some(Wake { cq: index, channel, generation })
 }
 
 /// Gives the token that belongs to an event.

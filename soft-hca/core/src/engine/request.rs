@@ -66,6 +66,7 @@ impl SendCompletion {
         Self::of(wqe, length)
     }
 
+    #[inline]
     pub(super) fn cqe(&self, qpn: u32) -> Cqe {
         let (opcode, wc_flags) = match self.opcode {
             opcode::RDMA_WRITE => (wc_opcode::RDMA_WRITE, 0),
@@ -190,6 +191,7 @@ impl<'a> Requester<'a> {
     }
 
     /// The connected peer, locked; it has to be connected to us.
+    #[inline]
     pub(super) fn responder(&self, actor: &Actor<'a>) -> Option<Responder<'a>> {
         let qpn = self.qp.dest_qpn.load(Acquire);
         let peer = local_peer(actor.arena, self.qp)?;
@@ -204,6 +206,7 @@ impl<'a> Requester<'a> {
 
     /// Counts messages that are executed, on both sides, each by its opcode and length: their PSNs,
     /// and what their packets are. Those that are lost have not come to the responder.
+    #[inline]
     pub(super) fn count(
         &self,
         responder: Option<&Responder<'_>>,

@@ -76,6 +76,7 @@ pub(super) struct ReceiveCompletion {
 }
 
 impl ReceiveCompletion {
+    #[inline]
     pub(super) fn cqe(&self, qpn: u32) -> Cqe {
         let with = match self.opcode {
             opcode::SEND_WITH_IMM | opcode::RDMA_WRITE_WITH_IMM => wc_flag::WITH_IMM,
@@ -166,6 +167,7 @@ pub(super) fn lock_ahead<'a>(actor: &Actor<'a>, qp: &'a Qp) -> Option<[Option<Gu
 
 impl<'a> Responder<'a> {
     /// Locks a queue pair as responder; `None` if it cannot take requests of this type.
+    #[inline]
     pub(super) fn lock(actor: &Actor<'a>, qp: &'a Qp, qpn: u32, kind: u32) -> Option<Self> {
         let guard = actor.lock(&qp.recv_lock)?;
         if qp.live.load(Acquire) != qpn
@@ -297,18 +299,12 @@ impl<'a> Responder<'a> {
         is_plain.then(|| (wqe.wr_id, wqe.sge(0)))
     }
 
-    /// Has the processor fetch the index that tells the peer of receives that are retired.
-    #[inline]
-    pub(super) fn prefetch_retiring(&self) {
-        if let Receives::Own(ring, ..) = &self.receives {
-            ring.prefetch_consumer();
-        }
-    }
-
     /// Has the processor fetch what completing a receive will write, which the peer's processor
     /// has read last, so that nobody waits for it afterwards.
     pub(super) fn prefetch_receive_completion(&self, actor: &Actor<'_>) {
-        self.prefetch_retiring();
+        if let Receives::Own(ring, ..) = &self.receives {
+            ring.prefetch_consumer_for_writing();
+        }
         completion::prefetch(actor.arena, self.qp.recv_cq.load(Acquire));
     }
 

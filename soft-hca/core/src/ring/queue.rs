@@ -111,20 +111,26 @@ impl<'a> Ring<'a> {
 
     /// Has the processor fetch the consumer's index: it will be written soon.
     #[inline]
-    pub fn prefetch_consumer(&self) {
+    pub fn prefetch_consumer_for_writing(&self) {
         prefetch_for_writing(self.base.as_ptr().wrapping_add(header::CONSUMER));
     }
 
-    /// Read
+    /// The same: it will be read soon.
     #[inline]
-    pub fn prefetch_consumer_for_reading(&self) {
-        Slot { base: unsafe { self.base.add(header::CONSUMER) }, bytes: 64, memory: PhantomData }.prefetch();
+    pub fn prefetch_consumer(&self) {
+        prefetch(self.base.as_ptr().wrapping_add(header::CONSUMER));
     }
 
-    /// The same for the producer's index.
+    /// The same for the producer's index, to be written.
+    #[inline]
+    pub fn prefetch_producer_for_writing(&self) {
+        prefetch_for_writing(self.base.as_ptr().wrapping_add(header::PRODUCER));
+    }
+
+    /// The same: it will be read soon.
     #[inline]
     pub fn prefetch_producer(&self) {
-        prefetch_for_writing(self.base.as_ptr().wrapping_add(header::PRODUCER));
+        prefetch(self.base.as_ptr().wrapping_add(header::PRODUCER));
     }
 
     /// The index `count` slots further on.
@@ -185,7 +191,21 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Has the processor fetch what lies at an address, where it knows how, and take it from others.
+/// Has the processor fetch what lies at an address, where it knows how.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which changes nothing and cannot fail.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// The same, and take it from others.
+#[inline]
 fn prefetch_for_writing(address: *mut u8) {
     // The intrinsic gives a plain prefetch unless the whole program needs a newer processor.
     #[cfg(target_arch = "x86_64")]
@@ -232,15 +252,10 @@ impl<'a> Slot<'a> {
         self.bytes
     }
 
-    /// Has the processor fetch the slot's beginning, where it knows how: it will be read soon.
+    /// Has the processor fetch the slot's beginning: it will be read soon.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, which changes nothing and cannot fail.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().cast());
-        }
+        prefetch(self.base.as_ptr());
     }
 
     /// The same for a slot that will be written soon.

@@ -17,8 +17,8 @@ use crate::engine::deferred::Deferred;
 #[cfg(test)]
 use crate::engine::request::Requester;
 use crate::engine::{
-    Actor, Async, EAGER_SLOTS, Env, Identity, InTransit, LINK, LocalCopier, Registered, Registry,
-    RemoteDatagram, guard, ring_entries,
+    Actor, Async, EAGER_SLOTS, Env, Identity, InTransit, LINK, LocalCopier, PlainSend, Registered,
+    Registry, RemoteDatagram, guard, ring_entries,
 };
 #[cfg(test)]
 use crate::engine::{completion, cursor, effects, locking};
@@ -210,6 +210,8 @@ pub(crate) struct World {
     /// The daemon's registry.
     pub registry: Arc<Registry>,
     pub env: TestEnv,
+    /// Whether programs' plain sends pass by the send queue, where they may.
+    pub sends_at_once: bool,
     /// The word that peers read to know us.
     pub nonce: Box<u64>,
     heap: AtomicUsize,
@@ -257,6 +259,7 @@ impl World {
             daemon_copier: LocalCopier::guarded(Arc::clone(&registry)),
             registry,
             env: TestEnv::default(),
+            sends_at_once: true,
             nonce: Box::new(0x1234_5678_9abc_def1),
             heap: AtomicUsize::new(HEAP_START),
             qps: AtomicU32::new(0),
@@ -268,6 +271,11 @@ impl World {
             world.announce(proc, std::process::id());
         }
         world
+    }
+
+    /// One in which programs' plain sends pass by the send queue where they may, or never.
+    pub(crate) fn sending(sends_at_once: bool) -> Self {
+        Self { sends_at_once, ..Self::new() }
     }
 
     /// Makes a process known.
@@ -438,8 +446,29 @@ impl World {
 
     /// Posts a request as its owner.
     pub(crate) fn send(&self, qpn: u32, wr: &Wr) {
-        self.put(qpn, wr);
-        self.doorbell(qpn);
+        if !self.sends_at_once || self.send_at_once(qpn, std::slice::from_ref(wr)) == 0 {
+            self.put(qpn, wr);
+            self.doorbell(qpn);
+        }
+    }
+
+    /// How many of these requests their owner sends at once.
+    pub(crate) fn send_at_once(&self, qpn: u32, wrs: &[Wr]) -> usize {
+        let me = self.entry(qpn).proc.load(Acquire) as usize;
+        let plain = |wr: &Wr| {
+            let sge = match (&wr.inline, &wr.sges[..]) {
+                (Some(bytes), []) => Sge {
+                    addr: bytes.as_ptr().expose_provenance() as u64,
+                    length: bytes.len() as u32,
+                    lkey: 0,
+                },
+                (None, [sge]) => *sge,
+                _ => return None,
+            };
+            let Wr { wr_id, opcode, flags, imm, .. } = *wr;
+            Some(PlainSend { wr_id, opcode, flags, imm, sge })
+        };
+        self.actor(me).send_at_once(qpn, wrs.iter().map_while(plain))
     }
 
     pub(crate) fn doorbell(&self, qpn: u32) {
@@ -567,7 +596,10 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new() -> Self {
-        let world = World::new();
+        Self::of(World::new())
+    }
+
+    pub(super) fn of(world: World) -> Self {
         let (a, b) = world.rc();
         let ours = world.buffer(US, pattern(1, 64));
         let theirs = world.buffer(THEM, vec![0; 64]);

@@ -1,6 +1,8 @@
 //! The engine as a whole, in one process: what the provider does is done by the fixture.
 
 #[cfg(test)]
+mod at_once;
+#[cfg(test)]
 mod atomics;
 #[cfg(test)]
 mod bounces;

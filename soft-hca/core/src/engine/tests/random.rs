@@ -85,8 +85,9 @@ proptest! {
         works in proptest::collection::vec(work(), 1..40),
         by_daemon: bool,
         same_process: bool,
+        sends_at_once: bool,
     ) {
-        let world = World::new();
+        let world = World::sending(sends_at_once);
         let other = if same_process { US } else { THEM };
         let (a, b) = (world.qp(2, US), world.qp(2, other));
         world.connect(a, b);
@@ -133,6 +134,11 @@ proptest! {
             }
             if takes {
                 received.push((1000 + wr_id, moved));
+            }
+            let is_sent = sends_at_once && work.rings && !by_daemon
+                && world.send_at_once(a, std::slice::from_ref(&wr)) == 1;
+            if is_sent {
+                continue;
             }
             world.put(a, &wr);
             if work.rings || i + 1 == works.len() {

@@ -24,6 +24,14 @@ fn polled(queue: Queue, begins: bool) {
     }
 }
 
+/// A completion was found, behind that of a receive perhaps another receive is posted.
+#[inline]
+fn expect_receive(wc: &Wc) {
+    if let Some(process) = process::current().filter(|_| wc.is_receive()) {
+        process.actor().expect_receive(wc.qp_num);
+    }
+}
+
 /// Has it traced that a queue was polled, if all is recorded.
 #[inline]
 fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
@@ -77,11 +85,8 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     let found = unsafe { own(cq, count, wc) };
     if found > 0 {
         port_lease::has_found();
-        // SAFETY: the provider has filled in a completion.
-        let qpn = unsafe { (*wc.cast::<Wc>()).qp_num };
-        if let Some(process) = process::current() {
-            let _ = (process, qpn);
-        }
+        // SAFETY: the provider has filled in a completion at least.
+        expect_receive(unsafe { &*wc.cast::<Wc>() });
         // An extended queue whose other functions are replaced, if it has any.
         polled(queue, is_extended);
     } else if found == 0 && queue.generation != 0 {

@@ -11,6 +11,7 @@ use soft_hca_core::config;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/hook.c");
 const LOADED_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/loaded.c");
 const CHURN_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/churn.c");
+const DOORBELLS_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/doorbells.c");
 const EARLY_SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hook/early.c");
 
 /// The output of each round of sizes behind its first line.
@@ -211,6 +212,31 @@ fn a_library_under_a_name_of_its_own() {
         let text: String = text.lines().filter(is_said).map(|line| format!("{line}\n")).collect();
         assert!(text.starts_with(&round(config::is_hooked()).repeat(count)), "{case}: {text}");
     }
+    place.assert_gone();
+}
+
+/// How often a program rings a doorbell for sends that may go at once: not at all, unless they are to go through the queue,
+/// somebody records, or another library stands before the provider's function, which is called for each.
+#[test]
+fn sends_that_pass_by_the_queue() {
+    let place = Place::new("hook-doorbells");
+    let Some(program) = compile(&place, DOORBELLS_SOURCE, &["ibverbs"]) else { return };
+    let run = |case: &str, variable: [&str; 2]| {
+        let line = format!("{program} {case}");
+        place.start_in(&line, |command| command.env(variable[0], variable[1])).succeed()
+    };
+    let said = |doorbells: u32, calls: u32| {
+        format!(
+            "3 messages and 2 in a list: {doorbells} doorbells, {calls} calls of another library\n"
+        )
+    };
+    assert_eq!(run("plain", ["SOFT_HCA_AT_ONCE", "1"]), said(0, 0));
+    assert_eq!(run("plain", ["SOFT_HCA_AT_ONCE", "0"]), said(4, 0));
+    assert_eq!(run("plain", ["SOFT_HCA_HOOK", "0"]), said(4, 0));
+    assert_eq!(run("replaced", ["SOFT_HCA_AT_ONCE", "1"]), said(4, 4));
+    let mut command = place.command(&["record", "-o", "doorbells.shr", "--", &program, "plain"]);
+    let recorded = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), said(4, 0), "{recorded:?}");
     place.assert_gone();
 }
 

@@ -372,11 +372,14 @@ pub fn is_hooked() -> bool {
     variable(HOOK).is_none_or(|value| value != "0") && !damages()
 }
 
-/// Whether a program's small sends may pass by the send queue. Not where calls of its have faults: these stand before the
-/// provider's functions.
+/// Whether calls of the program have faults on purpose: a library that counts them stands before the provider.
+pub fn has_faults() -> bool {
+    variable(FAULT).is_some()
+}
+
+/// Whether a program's small sends may pass by the send queue.
 pub fn sends_at_once() -> bool {
-    let is_off = variable(AT_ONCE).is_some_and(|value| value == "0");
-    is_hooked() && !is_off && variable(FAULT).is_none()
+    is_hooked() && variable(AT_ONCE).is_none_or(|value| value != "0")
 }
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.

@@ -345,9 +345,7 @@ mod tests {
         // A queue that is not watched is none whose completions are counted.
         assert_eq!(poll(), 2);
         assert_eq!(post_list(post_send, &mut qp, &mut sends(1)).0, libc::ENOMEM);
-        QUEUES.insert(CQ, |known| {
-            known.begin(Queue { index: 1000, generation: 1 }, Some(poll_cq), false)
-        });
+        QUEUES.insert(CQ, |known| known.begin(Queue { index: 1000, generation: 1 }, Some(poll_cq)));
         assert_eq!(poll(), 2);
         assert_eq!(post_list(post_send, &mut qp, &mut sends(2)), (libc::ENOMEM, Some(1), 1));
         assert_eq!(post_list(post_recv, &mut qp, &mut sends(2)), (libc::ENOMEM, Some(1), 1));

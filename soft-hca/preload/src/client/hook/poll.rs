@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::table::{CONTEXTS, CompletionQueue, QUEUES};
+use super::is_next_to_provider;
+use super::table::{CONTEXTS, QUEUES};
 use crate::client::cq::Queue;
 use crate::client::layout::Wc;
 use crate::client::polled::Polled;
@@ -44,12 +45,10 @@ fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
     }
 }
 
-/// Whether a poll finds nothing, without the provider, whose lock costs more than the look: that of a queue whose provider
-/// nobody stands before, while nobody records.
+/// Whether a poll finds nothing, while nobody records: without the provider, whose lock costs more than the look.
 #[inline]
-fn finds_nothing(known: &CompletionQueue) -> bool {
-    let queue = known.queue();
-    if !known.is_provider() || queue.generation == 0 {
+fn finds_nothing(queue: Queue) -> bool {
+    if !is_next_to_provider() || queue.generation == 0 {
         return false;
     }
     let process = process::current().filter(|process| !process.arena.is_traced());
@@ -65,12 +64,13 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     let (own, queue, is_extended) = match QUEUES.find(cq as usize) {
         Some(known) => {
             port_lease::poll();
-            if finds_nothing(known) {
-                in_vain::nothing(known.queue().index);
+            let queue = known.queue();
+            if finds_nothing(queue) {
+                in_vain::nothing(queue.index);
                 return 0;
             }
             let is_extended = known.start_poll.load(Relaxed).is_some();
-            (known.poll_cq.load(Relaxed), known.queue(), is_extended)
+            (known.poll_cq.load(Relaxed), queue, is_extended)
         }
         None => {
             // SAFETY: the program polls a queue, which begins with the address of its context.

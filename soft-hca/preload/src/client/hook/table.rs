@@ -2,7 +2,7 @@
 //! receive looks here each time, so there is no lock on that way.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::client::cq::Queue;
 use crate::client::functions::{EndPoll, NextPoll, PollCq, Post, Slot, StartPoll};
@@ -30,8 +30,6 @@ pub(super) struct CompletionQueue {
     pub end_poll: Slot<EndPoll>,
     index: AtomicU32,
     generation: AtomicU32,
-    /// Whether `poll_cq` is the provider's own, which looks at the queue's ring and does nothing else.
-    is_provider: AtomicBool,
 }
 
 impl CompletionQueue {
@@ -41,15 +39,8 @@ impl CompletionQueue {
         Queue { index: self.index.load(Relaxed), generation: self.generation.load(Relaxed) }
     }
 
-    /// Whether `poll_cq` is the provider's own, which looks at the queue's ring and does nothing else.
-    #[inline]
-    pub(super) fn is_provider(&self) -> bool {
-        self.is_provider.load(Relaxed)
-    }
-
-    /// Makes it a queue of which only `poll_cq` is known, and whether that is the provider's own.
-    pub(super) fn begin(&self, queue: Queue, poll_cq: Option<PollCq>, is_provider: bool) {
-        self.is_provider.store(is_provider, Relaxed);
+    /// Makes it a queue of which only `poll_cq` is known.
+    pub(super) fn begin(&self, queue: Queue, poll_cq: Option<PollCq>) {
         self.poll_cq.store(poll_cq, Relaxed);
         self.start_poll.store(None, Relaxed);
         self.next_poll.store(None, Relaxed);
@@ -82,7 +73,6 @@ impl Value for CompletionQueue {
         end_poll: Slot::empty(),
         index: AtomicU32::new(0),
         generation: AtomicU32::new(0),
-        is_provider: AtomicBool::new(false),
     };
 }
 
@@ -164,7 +154,7 @@ mod tests {
         key: usize,
         index: u32,
     ) -> bool {
-        table.insert(key, |known| known.begin(Queue { index, generation: 1 }, None, true))
+        table.insert(key, |known| known.begin(Queue { index, generation: 1 }, None))
     }
 
     fn find<const ENTRIES: usize>(

@@ -33,9 +33,14 @@ use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
 const FLAGS: u32 =
     send_flag::SIGNALED | send_flag::SOLICITED | send_flag::INLINE | send_flag::FENCE;
 
-/// A send that a program posts: one SGE, `IBV_WR_SEND` or `IBV_WR_SEND_WITH_IMM`.
+/// A send that a program posts and that may be executed at once: one SGE, few bytes, `IBV_WR_SEND` or
+/// `IBV_WR_SEND_WITH_IMM`.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainSend {
+pub struct PlainSend(SendWr);
+
+/// What a program says of a send.
+#[derive(Clone, Copy, Debug)]
+pub struct SendWr {
     /// The program's name for it.
     pub wr_id: u64,
     /// One of [`opcode`].
@@ -49,12 +54,13 @@ pub struct PlainSend {
 }
 
 impl PlainSend {
-    /// Whether requests of this kind are executed at once at all.
+    /// A send with one SGE; `None` if it is none that may be executed at once.
     #[inline]
-    fn is_plain(&self) -> bool {
-        matches!(self.opcode, opcode::SEND | opcode::SEND_WITH_IMM)
-            && self.flags & !FLAGS == 0
-            && (1..=eager::MAX_BYTES).contains(&self.sge.length.into())
+    pub fn new(wr: SendWr) -> Option<Self> {
+        let is_plain = matches!(wr.opcode, opcode::SEND | opcode::SEND_WITH_IMM)
+            && wr.flags & !FLAGS == 0
+            && (1..=eager::MAX_BYTES).contains(&wr.sge.length.into());
+        is_plain.then_some(Self(wr))
     }
 }
 
@@ -80,6 +86,9 @@ fn execute(
     qpn: u32,
     sends: impl Iterator<Item = PlainSend>,
 ) -> Option<(usize, [Option<Wake>; 2])> {
+    // Most others are seen before anything is touched.
+    let mut sends = sends.peekable();
+    sends.peek()?;
     if actor.is_traced() || !own_memory::is_guarded() || actor.copier.registry().is_some() {
         return None;
     }
@@ -126,21 +135,20 @@ fn arrive<'a>(
     let mut received = Addition::begin(actor.arena, (recv_cq, cq))?;
     let send_cq = actor.arena.cqs.get(requester.send_cq as usize)?;
     let mut room = completion::room(actor.arena, send_cq)?;
-    for send in sends.take(MAX_MESSAGES) {
-        let is_signaled = requester.is_signaled(send.flags);
-        if !send.is_plain() || !received.has_room() || is_signaled && room == 0 {
+    for PlainSend(wr) in sends.take(MAX_MESSAGES) {
+        let is_signaled = requester.is_signaled(wr.flags);
+        if !received.has_room() || is_signaled && room == 0 {
             break;
         }
         let skip = done.len() as u32;
-        let Some(completion) = stage(actor, requester, responder, &mut staging, (skip, &send))
-        else {
+        let Some(completion) = stage(actor, requester, responder, &mut staging, (skip, &wr)) else {
             break;
         };
-        let is_solicited = send.flags & send_flag::SOLICITED != 0;
+        let is_solicited = wr.flags & send_flag::SOLICITED != 0;
         received.add(&completion.cqe(responder.owner.qpn), is_solicited);
         room -= u32::from(is_signaled);
-        let PlainSend { wr_id, opcode, flags, .. } = send;
-        done.push(SendCompletion { wr_id, opcode, flags, length: send.sge.length });
+        let SendWr { wr_id, opcode, flags, .. } = wr;
+        done.push(SendCompletion { wr_id, opcode, flags, length: wr.sge.length });
     }
     if done.is_empty() {
         return None;
@@ -158,9 +166,9 @@ fn stage<'a>(
     requester: &Requester<'a>,
     responder: &Responder<'a>,
     staging: &mut Staging<'a>,
-    (skip, send): (u32, &PlainSend),
+    (skip, wr): (u32, &SendWr),
 ) -> Option<ReceiveCompletion> {
-    let PlainSend { opcode, flags, imm, sge, .. } = *send;
+    let SendWr { opcode, flags, imm, sge, .. } = *wr;
     let length = sge.length;
     if length > requester.qp.max_message.load(Acquire) || !staging.has_room(length.into()) {
         return None;

@@ -18,7 +18,7 @@ use crate::engine::deferred::Deferred;
 use crate::engine::request::Requester;
 use crate::engine::{
     Actor, Async, EAGER_SLOTS, Env, Identity, InTransit, LINK, LocalCopier, PlainSend, Registered,
-    Registry, RemoteDatagram, guard, ring_entries,
+    Registry, RemoteDatagram, SendWr, guard, ring_entries,
 };
 #[cfg(test)]
 use crate::engine::{completion, cursor, effects, locking};
@@ -466,7 +466,7 @@ impl World {
                 _ => return None,
             };
             let Wr { wr_id, opcode, flags, imm, .. } = *wr;
-            Some(PlainSend { wr_id, opcode, flags, imm, sge })
+            PlainSend::new(SendWr { wr_id, opcode, flags, imm, sge })
         };
         self.actor(me).send_at_once(qpn, wrs.iter().map_while(plain))
     }

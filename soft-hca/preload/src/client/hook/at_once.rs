@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::LazyLock;
 
 use soft_hca_core::config;
-use soft_hca_core::engine::PlainSend;
+use soft_hca_core::engine::{self, PlainSend};
 use soft_hca_core::uapi::rxe;
 
 use super::is_next_to_provider;
@@ -57,7 +57,7 @@ pub(super) unsafe fn send(qp: *mut c_void, first: *mut c_void, bad: *mut c_void)
     }
 }
 
-/// The requests of a list, up to the first one that has not one SGE.
+/// The plain sends at the beginning of a list of requests.
 struct Requests {
     next: *mut c_void,
 }
@@ -80,7 +80,8 @@ impl Iterator for Requests {
         let &Sge { addr, length, lkey } = unsafe { &*list };
         let &SendWr { wr_id, opcode, send_flags: flags, imm, .. } = wr;
         self.next = ptr::with_exposed_provenance_mut(wr.next as usize);
-        Some(PlainSend { wr_id, opcode, flags, imm, sge: rxe::Sge { addr, length, lkey } })
+        let sge = rxe::Sge { addr, length, lkey };
+        PlainSend::new(engine::SendWr { wr_id, opcode, flags, imm, sge })
     }
 }
 

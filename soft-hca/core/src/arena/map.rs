@@ -118,6 +118,7 @@ impl Mapping {
     }
 
     /// The ring at a place, if the place makes sense: within the heap, aligned, not too big.
+    #[inline]
     pub fn ring(&self, place: &RingLocation) -> Option<Ring<'_>> {
         let offset = usize::try_from(place.offset.load(Ordering::Acquire)).ok()?;
         let mask = place.mask.load(Ordering::Acquire);

@@ -19,9 +19,10 @@ use crate::engine::completion::Addition;
 use crate::engine::cursor::send_ring;
 use crate::engine::deferred::Wake;
 use crate::engine::eager::{self, Staging};
-use crate::engine::memory::{GATHER, SCATTER};
+use crate::engine::memory::{GATHER, Owner, SCATTER};
+use crate::engine::own_memory::Stream;
 use crate::engine::request::{Requester, SendCompletion};
-use crate::engine::responder::{MAX_MESSAGES, ReceiveCompletion, Responder};
+use crate::engine::responder::{MAX_MESSAGES, PlainReceives, ReceiveCompletion, Responder};
 use crate::engine::route::local_peer;
 use crate::engine::segments::{Region, Segment};
 use crate::engine::waiting::waits_for_peer;
@@ -33,10 +34,17 @@ use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
 const FLAGS: u32 =
     send_flag::SIGNALED | send_flag::SOLICITED | send_flag::INLINE | send_flag::FENCE;
 
-/// A send that a program posts and that may be executed at once: one SGE, few bytes, `IBV_WR_SEND` or
+/// SGEs that a request has which is executed at once: those of UCX have a header and data.
+pub const MAX_PLAIN_SGES: usize = 2;
+
+/// A send that a program posts and that may be executed at once: few SGEs, few bytes, `IBV_WR_SEND` or
 /// `IBV_WR_SEND_WITH_IMM`.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainSend(SendWr);
+pub struct PlainSend {
+    wr: SendWr,
+    /// Bytes of the message.
+    length: u32,
+}
 
 /// What a program says of a send.
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +57,21 @@ pub struct SendWr {
     pub flags: u32,
     /// Immediate data as the program gave it.
     pub imm: u32,
-    /// Its memory. The key does not count for inline data.
-    pub sge: Sge,
+    /// SGEs that it has.
+    pub num_sge: u32,
+    /// Its memory; SGEs that it has not got are empty. Keys do not count for inline data.
+    pub sges: [Sge; MAX_PLAIN_SGES],
 }
 
 impl PlainSend {
-    /// A send with one SGE; `None` if it is none that may be executed at once.
+    /// A send; `None` if it is none that may be executed at once.
     #[inline]
     pub fn new(wr: SendWr) -> Option<Self> {
+        let length = wr.sges.iter().map(|sge| u64::from(sge.length)).sum();
         let is_plain = matches!(wr.opcode, opcode::SEND | opcode::SEND_WITH_IMM)
             && wr.flags & !FLAGS == 0
-            && (1..=eager::MAX_BYTES).contains(&wr.sge.length.into());
-        is_plain.then_some(Self(wr))
+            && (1..=eager::MAX_BYTES).contains(&length);
+        is_plain.then_some(Self { wr, length: length as u32 })
     }
 }
 
@@ -71,8 +82,10 @@ impl Actor<'_> {
     /// Executes the first of the sends that are about to be posted to a queue pair of this process, as far as nothing is
     /// in the way; gives how many. The others are to be posted, and the doorbell rung.
     #[inline]
-    pub fn send_at_once(&self, qpn: u32, sends: impl Iterator<Item = PlainSend>) -> usize {
-        let Some((count, wakes)) = execute(self, qpn, sends) else { return 0 };
+    pub fn send_at_once(&self, qpn: u32, mut sends: impl Iterator<Item = PlainSend>) -> usize {
+        // Most others are seen before anything is touched.
+        let Some(first) = sends.next() else { return 0 };
+        let Some((count, wakes)) = execute(self, qpn, first, sends) else { return 0 };
         wakes.into_iter().flatten().for_each(|wake| notification::wake(self, wake));
         count
     }
@@ -84,11 +97,9 @@ impl Actor<'_> {
 fn execute(
     actor: &Actor<'_>,
     qpn: u32,
-    sends: impl Iterator<Item = PlainSend>,
+    first: PlainSend,
+    others: impl Iterator<Item = PlainSend>,
 ) -> Option<(usize, [Option<Wake>; 2])> {
-    // Most others are seen before anything is touched.
-    let mut sends = sends.peekable();
-    sends.peek()?;
     if actor.is_traced() || !own_memory::is_guarded() || actor.copier.registry().is_some() {
         return None;
     }
@@ -105,8 +116,7 @@ fn execute(
         && qp.wait.load(Acquire) == 0;
     let is_ready = requester.kind == qp_type::RC
         && requester.owner.proc == actor.me
-        && qp.state.load(Acquire) == state::RTS
-        && qp.max_send_sge.load(Acquire) > 0;
+        && qp.state.load(Acquire) == state::RTS;
     if !is_idle || !is_ready || schedule::is_put_off(actor, qp) {
         return None;
     }
@@ -114,8 +124,10 @@ fn execute(
     if responder.owner.proc == actor.me || waits_for_peer(responder.qp) {
         return None;
     }
+    let receives = responder.plain_receives(actor)?;
     let mut done = Done::new_const();
-    let received = arrive(actor, &requester, &mut responder, (recv_cq, sends), &mut done)?;
+    let (queues, sends) = ((recv_cq, receives), (first, others));
+    let received = arrive(actor, &requester, &mut responder, queues, sends, &mut done)?;
     let sent = complete(actor, &requester, &done);
     Some((done.len(), [received, sent]))
 }
@@ -126,7 +138,8 @@ fn arrive<'a>(
     actor: &Actor<'a>,
     requester: &Requester<'a>,
     responder: &mut Responder<'a>,
-    (recv_cq, sends): (u32, impl Iterator<Item = PlainSend>),
+    (recv_cq, receives): (u32, PlainReceives<'a>),
+    (first, mut others): (PlainSend, impl Iterator<Item = PlainSend>),
     done: &mut Done,
 ) -> Option<Option<Wake>> {
     let cq: &'a Cq = actor.arena.cqs.get(recv_cq as usize)?;
@@ -135,20 +148,26 @@ fn arrive<'a>(
     let mut received = Addition::begin(actor.arena, (recv_cq, cq))?;
     let send_cq = actor.arena.cqs.get(requester.send_cq as usize)?;
     let mut room = completion::room(actor.arena, send_cq)?;
-    for PlainSend(wr) in sends.take(MAX_MESSAGES) {
+    let to = Owner { pd: receives.pd(), ..responder.owner };
+    let mut next = Some(first);
+    while let Some(send) = next.filter(|_| !done.is_full()) {
+        let PlainSend { wr, length } = &send;
         let is_signaled = requester.is_signaled(wr.flags);
         if !received.has_room() || is_signaled && room == 0 {
             break;
         }
-        let skip = done.len() as u32;
-        let Some(completion) = stage(actor, requester, responder, &mut staging, (skip, &wr)) else {
+        let Some((wr_id, sge)) = receives.get(done.len() as u32) else { break };
+        if !stage(actor, requester, &mut staging, &send, (&to, sge)) {
             break;
-        };
+        }
+        let (&SendWr { opcode, flags, imm, .. }, length) = (wr, *length);
+        let completion =
+            ReceiveCompletion { wr_id, opcode, flags, imm, length, ..Default::default() };
         let is_solicited = wr.flags & send_flag::SOLICITED != 0;
         received.add(&completion.cqe(responder.owner.qpn), is_solicited);
         room -= u32::from(is_signaled);
-        let SendWr { wr_id, opcode, flags, .. } = wr;
-        done.push(SendCompletion { wr_id, opcode, flags, length: wr.sge.length });
+        done.push(SendCompletion { wr_id: wr.wr_id, opcode, flags, length });
+        next = others.next();
     }
     if done.is_empty() {
         return None;
@@ -156,52 +175,57 @@ fn arrive<'a>(
     let sizes = done.iter().map(|sent| (sent.opcode, sent.length, false));
     requester.count(Some(responder), sizes);
     staging.publish();
-    Some(received.publish(actor, responder.retire(done.len() as u32)))
+    let retiring = receives.retire(responder, done.len() as u32);
+    Some(received.publish(actor, retiring))
 }
 
-/// Stages a send for the receive behind the first `skip`, which completes with it.
+/// Stages a send for a receive with one SGE. False if something is in the way.
 #[inline]
-fn stage<'a>(
-    actor: &Actor<'a>,
-    requester: &Requester<'a>,
-    responder: &Responder<'a>,
-    staging: &mut Staging<'a>,
-    (skip, wr): (u32, &SendWr),
-) -> Option<ReceiveCompletion> {
-    let SendWr { opcode, flags, imm, sge, .. } = *wr;
-    let length = sge.length;
-    if length > requester.qp.max_message.load(Acquire) || !staging.has_room(length.into()) {
-        return None;
+fn stage(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    staging: &mut Staging<'_>,
+    PlainSend { wr, length }: &PlainSend,
+    (owner, room): (&Owner, Sge),
+) -> bool {
+    let (is_inline, qp) = (wr.flags & send_flag::INLINE != 0, requester.qp);
+    let limit = if is_inline { &qp.max_inline } else { &qp.max_message };
+    let length = u64::from(*length);
+    let is_within = length <= limit.load(Acquire).into()
+        && wr.num_sge <= qp.max_send_sge.load(Acquire)
+        && staging.has_room(length);
+    if !is_within {
+        return false;
     }
-    let mut from = if flags & send_flag::INLINE != 0 {
-        (length <= requester.qp.max_inline.load(Acquire)).then_some(sge.addr)?
-    } else {
-        let found = requester.owner.local(actor.arena, sge, GATHER, MemoryRole::Local);
-        found.ok()?.0.addr
-    };
-    let (wr_id, room) = responder.plain_receive(skip)?;
-    let (room, region) = receive_memory(actor, responder, room)?;
-    if room.length < length.into() {
-        return None;
+    let Some((room, region)) = receive_memory(actor, owner, room) else { return false };
+    let mut from = [Segment::default(); MAX_PLAIN_SGES];
+    for (segment, sge) in from.iter_mut().zip(wr.sges).take(wr.num_sge as usize) {
+        let Some(found) = send_memory(actor, requester, is_inline, sge) else { return false };
+        *segment = found;
     }
-    let to = (Segment { length: length.into(), ..room }, region);
-    let is_staged = staging.put(to, |to, bytes| {
-        let is_copied = own_memory::copy(from, to, bytes);
-        from = from.wrapping_add(bytes);
-        is_copied
-    });
-    let completion = ReceiveCompletion { wr_id, opcode, flags, imm, length, ..Default::default() };
-    is_staged.then_some(completion)
+    let to = (Segment { length, ..room }, region);
+    let mut stream = Stream::of(&from);
+    room.length >= length && staging.put(to, |to, bytes| stream.copy_to(to, bytes))
+}
+
+/// The memory of an SGE of a send, if it may be used.
+#[inline]
+fn send_memory(
+    actor: &Actor<'_>,
+    requester: &Requester<'_>,
+    is_inline: bool,
+    sge: Sge,
+) -> Option<Segment> {
+    if is_inline || sge.length == 0 {
+        return Some(Segment { addr: sge.addr, length: sge.length.into() });
+    }
+    let found = requester.owner.local(actor.arena, sge, GATHER, MemoryRole::Local);
+    found.ok().map(|(segment, _)| segment)
 }
 
 /// The memory of a receive, unless its pages come on demand, which both sides have to learn.
 #[inline]
-fn receive_memory(
-    actor: &Actor<'_>,
-    responder: &Responder<'_>,
-    sge: Sge,
-) -> Option<(Segment, Region)> {
-    let owner = &responder.owner;
+fn receive_memory(actor: &Actor<'_>, owner: &Owner, sge: Sge) -> Option<(Segment, Region)> {
     let found = owner.local(actor.arena, sge, SCATTER, MemoryRole::Receive).ok()?;
     let region = actor.arena.mrs.get(found.1.index()?)?;
     (region.access.load(Acquire) & access::ON_DEMAND == 0).then_some(found)

@@ -190,7 +190,7 @@ mod window;
 
 pub use actor::Actor;
 pub use asynchronous::{Async, Subject};
-pub use at_once::{PlainSend, SendWr};
+pub use at_once::{MAX_PLAIN_SGES, PlainSend, SendWr};
 pub use copier::{Copier, LocalCopier};
 pub use credit::{cqe_of, ring_entries};
 pub use eager::{EAGER_SLOT_BYTES, EAGER_SLOTS};

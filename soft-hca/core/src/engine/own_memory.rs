@@ -64,12 +64,14 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
+    #[inline]
     pub(super) fn of(segments: &'a [Segment]) -> Self {
         Self { segments, taken: 0 }
     }
 
     /// Copies the next `length` bytes to an address; false if they are not there, or an address is
     /// bad.
+    #[inline]
     pub(super) fn copy_to(&mut self, mut to: u64, mut length: u64) -> bool {
         while length > 0 {
             let Some((first, rest)) = self.segments.split_first() else { return false };

@@ -47,6 +47,47 @@ enum Receives<'a> {
     None,
 }
 
+/// Receives that are looked at before they are consumed; the lock of a shared queue is held meanwhile.
+pub(super) struct PlainReceives<'a> {
+    ring: Ring<'a>,
+    first: u32,
+    posted: u32,
+    max_sge: u32,
+    /// The protection domain of their memory.
+    pd: u32,
+    shared: Option<(&'a Srq, Guard<'a>)>,
+}
+
+impl<'a> PlainReceives<'a> {
+    /// The protection domain of their memory.
+    pub(super) fn pd(&self) -> u32 {
+        self.pd
+    }
+
+    /// The one behind the first `skip`, if it has a single SGE: its name and that SGE.
+    #[inline]
+    pub(super) fn get(&self, skip: u32) -> Option<(u64, Sge)> {
+        if skip >= self.posted || self.max_sge == 0 {
+            return None;
+        }
+        let wqe = RecvWqe::read(self.ring.slot(self.first.wrapping_add(skip)));
+        // The next one comes from the other processor meanwhile.
+        self.ring.slot(self.first.wrapping_add(skip + 1)).prefetch();
+        (wqe.num_sge == 1).then(|| (wqe.wr_id, wqe.sge(0)))
+    }
+
+    /// Consumes the first `count`, whose completions come next.
+    #[inline]
+    pub(super) fn retire(&self, responder: &mut Responder<'a>, count: u32) -> Option<Retiring<'a>> {
+        match &self.shared {
+            None => responder.retire(count),
+            Some((srq, _)) => {
+                Some(retire(&srq.consumer, &self.ring, self.first.wrapping_add(count)))
+            }
+        }
+    }
+}
+
 /// A receive work request that completes with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailedReceive {
@@ -285,18 +326,34 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// The receive work request behind the first `skip`, if it is one of the own queue with a single SGE: its name and
-    /// that SGE.
+    /// The receives of the queue pair's own or shared queue, for messages that are looked at one by one before any of them
+    /// is consumed. `None` if there are none, or more than that is to be done when they are consumed.
     #[inline]
-    pub(super) fn plain_receive(&self, skip: u32) -> Option<(u64, Sge)> {
-        let Receives::Own(ring, first, posted) = &self.receives else { return None };
-        if skip >= *posted {
-            return None;
+    pub(super) fn plain_receives(&self, actor: &Actor<'a>) -> Option<PlainReceives<'a>> {
+        match self.receives {
+            Receives::Own(ring, first, posted) => {
+                let max_sge = self.qp.max_recv_sge.load(Acquire);
+                Some(PlainReceives {
+                    ring,
+                    first,
+                    posted,
+                    max_sge,
+                    pd: self.owner.pd,
+                    shared: None,
+                })
+            }
+            Receives::Shared(index) => {
+                let srq: &'a Srq = actor.arena.srqs.get(index as usize)?;
+                let guard = actor.lock(&srq.lock)?;
+                let is_plain = srq.live.load(Acquire) != 0 && srq.limit.load(Acquire) == 0;
+                let ring = actor.arena.ring(&srq.ring).filter(|_| is_plain)?;
+                let first = srq.consumer.load(Acquire) & ring.mask();
+                let posted = ring.distance(first, ring.producer());
+                let (max_sge, pd) = (srq.max_sge.load(Acquire), srq.pd.load(Acquire));
+                Some(PlainReceives { ring, first, posted, max_sge, pd, shared: Some((srq, guard)) })
+            }
+            Receives::None => None,
         }
-        let wqe = RecvWqe::read(ring.slot(first.wrapping_add(skip)));
-        ring.slot(first.wrapping_add(skip + 1)).prefetch();
-        let is_plain = wqe.num_sge == 1 && self.qp.max_recv_sge.load(Acquire) > 0;
-        is_plain.then(|| (wqe.wr_id, wqe.sge(0)))
     }
 
     /// Has the processor fetch what completing a receive will write, which the peer's processor

@@ -31,6 +31,7 @@ const MAX_MASK: u32 = (1 << 21) - 1;
 const LOG2_SLOT_BYTES: std::ops::RangeInclusive<u32> = 6..=12;
 
 /// Bytes of a ring, header included; `None` if there is no such ring.
+#[inline]
 pub fn bytes(mask: u32, log2_slot: u32) -> Option<usize> {
     let is_ring = mask <= MAX_MASK && mask & mask.wrapping_add(1) == 0;
     (is_ring && LOG2_SLOT_BYTES.contains(&log2_slot))
@@ -53,6 +54,7 @@ impl<'a> Ring<'a> {
     /// [`bytes`]`(mask, log2_slot)` gives a size, and so many bytes from `base` on are mapped
     /// readable and writable for `'a`, aligned to 64, and accessed as
     /// the documentation of `arena` says (access to shared memory).
+    #[inline]
     pub unsafe fn new(base: *mut u8, mask: u32, log2_slot: u32) -> Self {
         let base = NonNull::new(base).expect("a mapping does not begin at address 0");
         Self { base, mask, log2_slot, memory: PhantomData }

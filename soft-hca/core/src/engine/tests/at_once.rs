@@ -49,11 +49,19 @@ struct Outcome {
     wakes: usize,
 }
 
-fn outcome(lists: &[Vec<Send>], has_channel: bool, sends_at_once: bool) -> Outcome {
+fn outcome(
+    lists: &[Vec<Send>],
+    (has_channel, is_shared): (bool, bool),
+    sends_at_once: bool,
+) -> Outcome {
     let world = World::sending(sends_at_once);
     let (a, b) = world.rc();
     if has_channel {
         receives_complete_in(&world, b, world.cq_with_channel(511));
+    }
+    let srq = is_shared.then(|| world.srq(255));
+    if let Some(srq) = srq {
+        set(&world.entry(b).srq, srq + 1);
     }
     let mut ours = world.buffer(US, pattern(3, SIZE));
     let mut theirs = world.buffer(THEM, vec![0; SIZE]);
@@ -65,7 +73,11 @@ fn outcome(lists: &[Vec<Send>], has_channel: bool, sends_at_once: bool) -> Outco
         for send in list {
             wr_id += 1;
             let room = (send.length as i64 + send.spare).max(0) as usize;
-            world.receive(b, 1000 + wr_id, &[theirs.sge(0, room)]);
+            let receive = [theirs.sge(0, room)];
+            match srq {
+                None => world.receive(b, 1000 + wr_id, &receive),
+                Some(srq) => world.receive_shared(srq, 1000 + wr_id, &receive),
+            }
             wrs.push(request(wr_id, send, &mut ours));
         }
         let done = if sends_at_once { at_once(&world, a, &wrs) } else { 0 };
@@ -120,7 +132,11 @@ fn request(wr_id: u64, send: &Send, ours: &mut Buffer) -> Wr {
     let wr = Wr::new(wr_id, kind).flags(flags).imm(77);
     match send.is_inline {
         true => wr.inline(&ours.bytes[start..start + send.length]),
-        false => wr.sge(ours.sge(start, send.length)),
+        false if wr_id % 2 == 0 => wr.sge(ours.sge(start, send.length)),
+        false => {
+            let first = send.length / 3;
+            wr.sge(ours.sge(start, first)).sge(ours.sge(start + first, send.length - first))
+        }
     }
 }
 
@@ -142,10 +158,10 @@ proptest! {
     fn nobody_finds_a_difference(
         lists in proptest::collection::vec(proptest::collection::vec(send(), 1..30), 1..6),
         has_channel: bool,
+        is_shared: bool,
     ) {
-        let (queued, at_once) =
-            (outcome(&lists, has_channel, false), outcome(&lists, has_channel, true));
-        prop_assert_eq!(queued, at_once);
+        let kind = (has_channel, is_shared);
+        prop_assert_eq!(outcome(&lists, kind, false), outcome(&lists, kind, true));
     }
 }
 
@@ -174,7 +190,7 @@ fn what_is_in_the_way_is_left_to_the_queue() {
     fn plain(case: &mut Case) -> Wr {
         Wr::new(1, opcode::SEND).sge(case.ours.whole())
     }
-    let obstacles: [(&str, Obstacle); 15] = [
+    let obstacles: [(&str, Obstacle); 16] = [
         ("SQD", |case| {
             set(&case.world.entry(case.a).state, state::SQD);
             plain(case)
@@ -204,9 +220,16 @@ fn what_is_in_the_way_is_left_to_the_queue() {
             Route::Remote.store(&case.world.entry(case.a).route);
             plain(case)
         }),
-        ("a shared receive queue", |case| {
+        ("a shared receive queue without a receive", |case| {
             let srq = case.world.srq(15);
             set(&case.world.entry(case.b).srq, srq + 1);
+            plain(case)
+        }),
+        ("a limit of a shared receive queue", |case| {
+            let srq = case.world.srq(15);
+            set(&case.world.entry(case.b).srq, srq + 1);
+            set(&case.world.arena.srqs[srq as usize].limit, 1);
+            case.world.receive_shared(srq, 30, &[case.theirs.whole()]);
             plain(case)
         }),
         ("a program that does not poll for payloads", |case| {

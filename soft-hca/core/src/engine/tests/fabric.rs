@@ -456,17 +456,18 @@ impl World {
     pub(crate) fn send_at_once(&self, qpn: u32, wrs: &[Wr]) -> usize {
         let me = self.entry(qpn).proc.load(Acquire) as usize;
         let plain = |wr: &Wr| {
-            let sge = match (&wr.inline, &wr.sges[..]) {
-                (Some(bytes), []) => Sge {
-                    addr: bytes.as_ptr().expose_provenance() as u64,
-                    length: bytes.len() as u32,
-                    lkey: 0,
-                },
-                (None, [sge]) => *sge,
+            let sges = match (&wr.inline, &wr.sges[..]) {
+                (Some(bytes), []) => {
+                    let addr = bytes.as_ptr().expose_provenance() as u64;
+                    [Sge { addr, length: bytes.len() as u32, lkey: 0 }, Sge::default()]
+                }
+                (None, [sge]) => [*sge, Sge::default()],
+                (None, [first, second]) => [*first, *second],
                 _ => return None,
             };
             let Wr { wr_id, opcode, flags, imm, .. } = *wr;
-            PlainSend::new(SendWr { wr_id, opcode, flags, imm, sge })
+            let num_sge = wr.sges.len().max(1) as u32;
+            PlainSend::new(SendWr { wr_id, opcode, flags, imm, num_sge, sges })
         };
         self.actor(me).send_at_once(qpn, wrs.iter().map_while(plain))
     }

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::LazyLock;
 
 use soft_hca_core::config;
-use soft_hca_core::engine::{self, PlainSend};
+use soft_hca_core::engine::{self, MAX_PLAIN_SGES, PlainSend};
 use soft_hca_core::uapi::rxe;
 
 use super::is_next_to_provider;
@@ -72,16 +72,18 @@ impl Iterator for Requests {
         }
         // SAFETY: a request of the program's list, which it may not change during the call.
         let wr = unsafe { &*self.next.cast::<SendWr>() };
-        if wr.num_sge != 1 {
-            return None;
-        }
+        let count = usize::try_from(wr.num_sge).ok().filter(|count| *count <= MAX_PLAIN_SGES)?;
         let list: *const Sge = ptr::with_exposed_provenance(wr.sg_list as usize);
-        // SAFETY: the list of a request has as many SGEs as that says.
-        let &Sge { addr, length, lkey } = unsafe { &*list };
+        let mut sges = [rxe::Sge::default(); MAX_PLAIN_SGES];
+        for (index, sge) in sges.iter_mut().enumerate().take(count) {
+            // SAFETY: the list of a request has as many SGEs as that says.
+            let &Sge { addr, length, lkey } = unsafe { &*list.add(index) };
+            *sge = rxe::Sge { addr, length, lkey };
+        }
         let &SendWr { wr_id, opcode, send_flags: flags, imm, .. } = wr;
         self.next = ptr::with_exposed_provenance_mut(wr.next as usize);
-        let sge = rxe::Sge { addr, length, lkey };
-        PlainSend::new(engine::SendWr { wr_id, opcode, flags, imm, sge })
+        let num_sge = count as u32;
+        PlainSend::new(engine::SendWr { wr_id, opcode, flags, imm, num_sge, sges })
     }
 }
 

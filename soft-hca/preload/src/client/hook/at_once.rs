@@ -8,7 +8,7 @@ use soft_hca_core::config;
 use soft_hca_core::engine::{self, MAX_PLAIN_SGES, PlainSend};
 use soft_hca_core::uapi::rxe;
 
-use super::is_next_to_provider;
+use super::provider;
 use crate::client::layout::{Qp, SendWr, Sge};
 use crate::client::{doorbell, process};
 
@@ -27,7 +27,7 @@ pub(super) enum Left {
 /// The arguments are those of a program's `ibv_post_send`.
 #[inline]
 pub(super) unsafe fn send(qp: *mut c_void, first: *mut c_void, bad: *mut c_void) -> Left {
-    if first.is_null() || bad.is_null() || !*IS_ON || !is_next_to_provider() {
+    if first.is_null() || bad.is_null() || !*IS_ON || !provider::is_next() {
         return Left::From(first);
     }
     // SAFETY: the program gives a queue pair of its own, and may not destroy it during the call; a context lives as

@@ -23,16 +23,16 @@ mod below;
 mod layer;
 mod poll;
 mod post;
+mod provider;
 mod sanitized;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::c_void;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::client::cq::Queue;
@@ -42,21 +42,10 @@ use crate::client::of_process::OfProcess;
 use crate::client::{memory, sanitizer, strict};
 use poll::{end_poll, next_poll, poll_cq, start_poll};
 use post::{post_recv, post_send, post_srq_recv};
-use soft_hca_core::config;
 use table::{CONTEXTS, QUEUES};
 
 /// Taken to replace functions.
 static HOOKING: OfProcess<()> = OfProcess::new();
-
-/// Whether calls of some context have to reach what stands in the place of the provider's functions.
-static STANDS_BETWEEN: AtomicBool = AtomicBool::new(false);
-
-/// Whether the functions below ours are the provider's own. Then what they would do with the rings may be done without
-/// them.
-#[inline]
-fn is_next_to_provider() -> bool {
-    !STANDS_BETWEEN.load(Relaxed)
-}
 
 /// The pointer at an address of the program's, if there is one.
 fn pointer(address: usize) -> Option<usize> {
@@ -66,16 +55,7 @@ fn pointer(address: usize) -> Option<usize> {
 
 /// Whether a function of a loaded library is named at an address.
 fn is_function(address: usize) -> bool {
-    pointer(address).is_some_and(|function| library_of(function).is_some())
-}
-
-/// Where the library begins that a function is of.
-fn library_of(function: usize) -> Option<usize> {
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: looks for what is loaded at an address, whatever that is.
-    let is_found = unsafe { libc::dladdr(function as *const c_void, found.as_mut_ptr()) != 0 };
-    // SAFETY: zeros are null pointers, which the call may have replaced.
-    is_found.then(|| unsafe { found.assume_init() }.dli_fbase as usize)
+    pointer(address).is_some_and(|function| provider::library_of(function).is_some())
 }
 
 /// The context of a queue, if what lies there is one of the device file `fd`.
@@ -102,17 +82,6 @@ pub(crate) fn watch(cq: usize, queue: Queue, fd: RawFd, own_poll: &Slot<PollCq>)
     }
 }
 
-/// Whether something stands, or will stand, between our functions and the provider's: one of our layers, the library for
-/// faults, or another that has replaced some of the context's functions. The provider's own are all of one library.
-fn stands_between(own: &Functions) -> bool {
-    let posts = [own.post_send, own.post_recv, own.post_srq_recv];
-    let posts = posts.map(|post| post.and_then(|post| library_of(post as usize)));
-    sanitizer::is_on()
-        || strict::is_on()
-        || config::has_faults()
-        || posts != [library_of(own.poll_cq as usize); 3]
-}
-
 /// Replaces the functions of a context, unless that is done.
 fn hook_functions(address: usize, own_poll: &Slot<PollCq>) -> bool {
     if own_poll.load(Acquire).is_some() {
@@ -136,9 +105,7 @@ fn hook_functions(address: usize, own_poll: &Slot<PollCq>) -> bool {
         post_recv: receives.load(Acquire),
         post_srq_recv: shared.load(Acquire),
     };
-    if stands_between(&own) {
-        STANDS_BETWEEN.store(true, Relaxed);
-    }
+    provider::look(&own);
     if sanitizer::is_on() {
         own = sanitized::before_context(own);
     }

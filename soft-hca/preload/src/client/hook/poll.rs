@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::is_next_to_provider;
+use super::provider;
 use super::table::{CONTEXTS, QUEUES};
 use crate::client::cq::Queue;
 use crate::client::layout::Wc;
@@ -48,7 +48,7 @@ fn trace(queue: Queue, is_extended: bool, how: impl FnOnce(Polled, &Process)) {
 /// Whether a poll finds nothing, while nobody records: without the provider, whose lock costs more than the look.
 #[inline]
 fn finds_nothing(queue: Queue) -> bool {
-    if !is_next_to_provider() || queue.generation == 0 {
+    if !provider::is_next() || queue.generation == 0 {
         return false;
     }
     let process = process::current().filter(|process| !process.arena.is_traced());

@@ -29,7 +29,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::c_void;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::ptr;

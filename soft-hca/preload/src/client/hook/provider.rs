@@ -1,6 +1,7 @@
 //! Whether the functions below ours are the provider's own, so that what they would do with the rings may be done without
 //! them.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

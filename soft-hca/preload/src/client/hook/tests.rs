@@ -1,7 +1,7 @@
 //! Contexts and queues of a provider that does nothing but count and answer, as programs have them.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem;
 
 use super::*;

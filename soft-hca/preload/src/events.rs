@@ -3,15 +3,20 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::slice;
 
+use arrayvec::ArrayVec;
 use soft_hca_core::errno::{Errno, Result};
+use soft_hca_core::rpc::MAX_FDS;
 use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl::RDMA_VERBS_IOCTL;
 
 use crate::aside;
-use crate::client::{self, Outcome};
+use crate::client::{self, AtPort, Outcome};
 use crate::fail;
 use crate::keeping_errno;
 use crate::real;
+
+/// Descriptors that are waited for at once: the event's, the daemon's, and the sockets of the port.
+const MOST_WATCHED: usize = 2 + MAX_FDS;
 
 /// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
 unsafe fn wait(fd: c_int, site: Site) -> c_int {
@@ -25,17 +30,30 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
     }
     let waiting = trace::at(site, || client::wait(fd));
     let mut watched = client::watched();
+    let mut at_port = keeping_errno(|| client::wait_at_port(fd));
     let waited = loop {
         let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
-        let mut entries = [entry(fd, libc::POLLIN), entry(watched.unwrap_or(-1), 0)];
-        // SAFETY: `entries` has the two entries of which the call is told, and outlives it.
-        let waited = unsafe { real::poll(entries.as_mut_ptr(), 2, -1) };
+        let mut entries = ArrayVec::<_, MOST_WATCHED>::new();
+        entries.push(entry(fd, libc::POLLIN));
+        entries.push(entry(watched.unwrap_or(-1), 0));
+        let sockets = at_port.as_ref().map_or(&[][..], AtPort::sockets);
+        entries.extend(sockets.iter().map(|socket| entry(*socket, libc::POLLIN)));
+        let timeout = at_port.as_ref().map_or(-1, AtPort::milliseconds);
+        // SAFETY: `entries` has the entries of which the call is told, and outlives it.
+        let waited =
+            unsafe { real::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout) };
         if waited < 0 || entries[0].revents != 0 {
             break waited;
         }
-        keeping_errno(client::daemon_is_gone);
-        watched = None;
+        if entries[1].revents != 0 {
+            keeping_errno(client::daemon_is_gone);
+            watched = None;
+        }
+        at_port = at_port.and_then(|at_port| keeping_errno(|| client::look_at_port(at_port)));
     };
+    if let Some(at_port) = at_port.filter(|_| waited > 0) {
+        client::came_at_port(at_port);
+    }
     if let Some(waiting) = waiting {
         keeping_errno(|| trace::at(site, || waiting.ended(waited >= 0)));
     }

@@ -135,6 +135,32 @@ impl Running {
         Some(now)
     }
 
+    /// A thread of the process is going to wait at the port's sockets: takes the lease, if it may be had. False if the
+    /// daemon runs it.
+    pub fn begin_wait(&mut self, actor: &Actor<'_>) -> bool {
+        (self.is_ours() || self.take(actor, system::now_ns())) && self.wait(actor)
+    }
+
+    /// A thread of the process waits at the port's sockets: sends what is to be sent and takes packets that have come.
+    /// What these want to be sent leaves the next time, which should be soon, if [`Running::is_owing`]. False if the daemon
+    /// runs the lease from now on.
+    pub fn wait(&mut self, actor: &Actor<'_>) -> bool {
+        self.dirty.extend(self.deadlines.due(system::now_ns()));
+        self.polls = self.polls.wrapping_add(1);
+        self.entry().polls.store(self.polls, Relaxed);
+        if self.begin(PortLease::take_in_hand) {
+            self.run(actor);
+            self.end();
+        }
+        self.tell_if_taken_back(actor);
+        self.is_ours()
+    }
+
+    /// Whether something is to be sent.
+    pub fn is_owing(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// The process has found a completion.
     pub fn has_found(&mut self) {
         self.empty_polls = 0;

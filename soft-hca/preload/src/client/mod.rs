@@ -88,6 +88,7 @@ pub use lifeline::{is_lifeline, keep_out_of, make_room};
 pub use netlink::socket;
 pub(crate) use of_process::OfProcess;
 pub use outcome::Outcome;
+pub use port_lease::AtPort;
 pub use recorded::{acknowledges, exits, fault_happened, wait};
 
 /// Prepares a process that begins.
@@ -229,6 +230,21 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
         Entry::Netlink => netlink::receive(fd, buffer),
         Entry::Uverbs(_) | Entry::Cm(_) => Err(Errno::EINVAL),
     }
+}
+
+/// A thread is about to wait until a descriptor is readable: at the port, too, if that may bring the event.
+pub fn wait_at_port(fd: RawFd) -> Option<AtPort> {
+    matches!(table::get(fd), Some(Entry::Channel(_))).then(AtPort::begin)?
+}
+
+/// A thread that waits at the port was woken. `None` if it goes on without.
+pub fn look_at_port(mut at_port: AtPort) -> Option<AtPort> {
+    at_port.look().then_some(at_port)
+}
+
+/// The event has come for which a thread has waited at the port.
+pub fn came_at_port(at_port: AtPort) {
+    at_port.ended();
 }
 
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.

@@ -11,7 +11,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use soft_hca_core::arena::PortLease;
@@ -27,6 +27,10 @@ use crate::client::process::Process;
 
 /// How often a process that polls looks whether the daemon is there.
 const LOOK_NS: u64 = 10_000_000;
+/// How long a thread waits at the port before it leaves that to the daemon.
+const LONGEST_WAIT_NS: u64 = 10_000_000;
+/// Queues that a program arms for each event that it waits for, at most, if it is to keep the lease meanwhile.
+const ARMS_PER_WAIT: u32 = 2;
 
 /// The lease. Never freed: threads may be at it until the very end.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ struct Own {
     posted: Mutex<Vec<u32>>,
     /// When to look whether the daemon is there.
     look_at: AtomicU64,
+    /// How many more queues may be armed before the lease is given back: not 0 in a program that has waited at the port.
+    arms: AtomicU32,
 }
 
 /// Sockets, and by what it shows that their owner is gone.
@@ -83,6 +89,7 @@ pub(crate) fn ask(process: &'static Process, connection: &Connection) {
         lent: OnceLock::new(),
         posted: Mutex::default(),
         look_at: AtomicU64::new(0),
+        arms: AtomicU32::new(0),
     };
     let own: &Own = Box::leak(Box::new(own));
     process.env.serve_by(own);
@@ -181,14 +188,92 @@ pub(crate) fn finish() {
     }
 }
 
-/// The program is going to wait for an event: the daemon goes on.
-pub(crate) fn give_back() {
+/// The program arms a queue, as one does that is going to wait for an event: the daemon goes on, unless the program has
+/// waited at the port before.
+pub(crate) fn armed() {
+    let Some(own) = own() else { return };
+    match own.arms.load(Relaxed).checked_sub(1) {
+        Some(left) => {
+            own.arms.store(left, Relaxed);
+            finish();
+        }
+        None => give_back(),
+    }
+}
+
+/// The daemon goes on.
+fn give_back() {
     let Some(own) = own().filter(|own| own.entry().is_run_by_process()) else { return };
     let mut guard = lock(&own.running);
     if let Some(running) = guard.as_mut() {
         running.give_back(&own.process.actor(), |qpn| own.process.env.tell_link(qpn));
     }
     own.serve_posted(guard);
+}
+
+/// A thread that waits for an event at the port's sockets as well: packets that bring it wake the thread, and not the
+/// daemon's for it.
+///
+/// It wakes now and then, by which the daemon sees that the process goes on, and timers are seen to; and gives the lease
+/// back when nothing has come for long.
+#[derive(Debug)]
+pub struct AtPort {
+    own: &'static Own,
+    sockets: &'static [RawFd],
+    until: u64,
+    is_owing: bool,
+}
+
+impl AtPort {
+    /// Begins to wait; `None` if the daemon runs the lease.
+    pub(super) fn begin() -> Option<Self> {
+        let own = own()?;
+        let lent = own.lent.get().filter(|lent| lent.is_open.load(Relaxed))?;
+        let mut guard = own.try_running()?;
+        let actor = own.process.actor();
+        let running = guard.as_mut();
+        let owes =
+            running.and_then(|running| running.begin_wait(&actor).then(|| running.is_owing()));
+        own.serve_posted(guard);
+        let until = system::now_ns() + LONGEST_WAIT_NS;
+        Some(Self { own, sockets: &lent.sockets, until, is_owing: owes? })
+    }
+
+    /// The sockets at which packets come.
+    pub fn sockets(&self) -> &'static [RawFd] {
+        self.sockets
+    }
+
+    /// For how many milliseconds the thread may sleep.
+    pub fn milliseconds(&self) -> i32 {
+        i32::from(!self.is_owing)
+    }
+
+    /// The thread was woken, and not by the event. False if it goes on without the port.
+    pub(super) fn look(&mut self) -> bool {
+        let Some(mut guard) = self.own.try_running() else {
+            // Another thread looks.
+            self.is_owing = false;
+            return true;
+        };
+        let actor = self.own.process.actor();
+        let mut goes_on = false;
+        if let Some(running) = guard.as_mut() {
+            goes_on = running.wait(&actor);
+            self.is_owing = running.is_owing();
+            if goes_on && system::now_ns() >= self.until {
+                running.give_back(&actor, |qpn| self.own.process.env.tell_link(qpn));
+                goes_on = false;
+            }
+        }
+        self.own.serve_posted(guard);
+        goes_on
+    }
+
+    /// The event has come while the thread waited here.
+    pub(super) fn ended(self) {
+        self.own.arms.store(ARMS_PER_WAIT, Relaxed);
+    }
 }
 
 impl OwnPort for Own {

@@ -153,7 +153,7 @@ impl UverbsFile {
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
-        port_lease::give_back();
+        port_lease::armed();
         self.process.actor().arm(cq.index(), request.solicited_only != 0);
         strict::owe(&self.process.arena, cq.index());
         Ok(())

@@ -1,6 +1,7 @@
 //! Programs that run their lease of the port to other hosts by themselves: how they leave it, and the same
 //! where they do not (`SOFT_HCA_OWN_PORT=0`). What they send and receive is in `hosts.rs` and its like.
 
+use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -139,6 +140,53 @@ fn endless(hosts: &Hosts, options: &str) -> [Program; 2] {
     let is_at_work = || hosts.b.place.objects().iter().any(|line| line.contains("state RTS"));
     client.wait_until(is_at_work);
     [server, client]
+}
+
+/// A number in a file of `/proc`, behind a name.
+fn number(path: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0");
+    value.trim().parse().unwrap()
+}
+
+/// How often the threads of a process have gone to sleep.
+fn sleeps(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |thread: fs::DirEntry| {
+        number(&format!("{}/status", thread.path().display()), "voluntary_ctxt_switches:")
+    };
+    threads.map_while(Result::ok).map(of).sum()
+}
+
+/// Packets wake a program that waits for completion events, and no thread of the daemon for it: there comes a while in which
+/// the program has read some thousand events, and the daemon's threads have slept a tenth as often.
+#[test]
+fn a_program_that_waits_is_woken_by_packets() {
+    if !polls_are_seen() || !installed(&["ibv_rc_pingpong"]) {
+        return;
+    }
+    let Some(hosts) = Hosts::new("own-waits") else { return };
+    let _alone = the_processors();
+    let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
+    let pair = endless(&hosts, "-e");
+    let [daemon] = hosts.a.place.daemons()[..] else { panic!("no daemon") };
+    let io = format!("/proc/{}/io", pair[0].pid());
+    let counts = || (number(&io, "syscr:"), sleeps(daemon));
+    let mut before = counts();
+    let are_few = || {
+        let now = counts();
+        let (read, slept) = (now.0 - before.0, now.1 - before.1);
+        if read < 5_000 {
+            return false;
+        }
+        before = now;
+        slept * 10 < read
+    };
+    assert!(comes_about(LIMIT, are_few));
+    pair.into_iter().for_each(|mut program| program.kill());
+    for (keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
+        host.place.end(keeper);
+    }
 }
 
 /// A fabric that is killed leaves programs that have sockets of its port. They give them up, and the next fabric has the

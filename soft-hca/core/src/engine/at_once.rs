@@ -3,7 +3,7 @@
 //!
 //! A plain send of a program whose peer is a process of the same fabric is checked, staged ([`eager`]) and
 //! completed on both sides as any other. What is spared is the way through the provider's ring, the doorbell, and a batch.
-//! Whatever is not plain is left to that way, before anything has changed: it finds out what is the matter, and says so.
+//! All else is left to that way, before anything has changed: it finds out what is the matter, and says so.
 //!
 //! Others find no difference: the queue's indices stand where they were, as after requests that are executed at once, and
 //! its lock is held meanwhile.
@@ -28,7 +28,7 @@ use crate::engine::segments::{Region, Segment};
 use crate::engine::waiting::waits_for_peer;
 use crate::engine::{completion, notification, own_memory, schedule};
 use crate::uapi::rxe::Sge;
-use crate::uapi::verbs::{access, opcode, qp_type, send_flag, state};
+use crate::uapi::verbs::{opcode, qp_type, send_flag, state};
 
 /// Flags of requests that may be executed at once. Where no read is in flight a fence has nothing to wait for.
 const FLAGS: u32 =
@@ -46,7 +46,7 @@ pub struct PlainSend {
     length: u32,
 }
 
-/// What a program says of a send.
+/// A send as its program describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct SendWr {
     /// The program's name for it.
@@ -106,7 +106,7 @@ fn execute(
     let qp = actor.arena.qp(qpn)?;
     let peer = local_peer(actor.arena, qp)?;
     let recv_cq = peer.recv_cq.load(Acquire);
-    // What will be written comes from the other processor while the rest is looked at.
+    // Lines that will be written come from the other processor while the rest is looked at.
     eager::prefetch(actor.arena, recv_cq);
     completion::prefetch(actor.arena, recv_cq);
     let _guard = actor.lock(&qp.send_lock)?;
@@ -223,12 +223,11 @@ fn send_memory(
     found.ok().map(|(segment, _)| segment)
 }
 
-/// The memory of a receive, unless its pages come on demand, which both sides have to learn.
+/// The memory of a receive, unless its pages come on demand.
 #[inline]
 fn receive_memory(actor: &Actor<'_>, owner: &Owner, sge: Sge) -> Option<(Segment, Region)> {
     let found = owner.local(actor.arena, sge, SCATTER, MemoryRole::Receive).ok()?;
-    let region = actor.arena.mrs.get(found.1.index()?)?;
-    (region.access.load(Acquire) & access::ON_DEMAND == 0).then_some(found)
+    (!eager::is_on_demand(actor.arena, found.1)).then_some(found)
 }
 
 /// Completes sends that have arrived; gives the channel to be woken.

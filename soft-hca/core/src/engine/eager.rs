@@ -214,7 +214,8 @@ fn stage(
         return None;
     }
     let is_small = to.segments.iter().all(|segment| segment.length <= MAX_BYTES);
-    if !is_small || comes_on_demand(actor.arena, to) {
+    let is_on_demand = |index| is_on_demand(actor.arena, to.region(index));
+    if !is_small || (0..to.segments.len()).any(is_on_demand) {
         return None;
     }
     let needed: u64 = to.segments.iter().map(|segment| slots_of(segment.length)).sum();
@@ -317,12 +318,11 @@ impl<'a> Staging<'a> {
     }
 }
 
-/// Whether some of the memory is in a region with on-demand paging. It may not be there, and
-/// both sides have to learn so.
-fn comes_on_demand(arena: &Arena, memory: Memory<'_>) -> bool {
-    let region = |index| arena.mrs.get(memory.region(index).index()?);
-    let mut regions = (0..memory.segments.len()).filter_map(region);
-    regions.any(|mr| mr.access.load(Acquire) & access::ON_DEMAND != 0)
+/// Whether a region has on-demand paging. Its memory may not be there, and both sides have to learn so.
+#[inline]
+pub(super) fn is_on_demand(arena: &Arena, region: Region) -> bool {
+    let mr = region.index().and_then(|index| arena.mrs.get(index));
+    mr.is_some_and(|mr| mr.access.load(Acquire) & access::ON_DEMAND != 0)
 }
 
 /// Has the processor fetch what staging a payload will write, which the peer's has read last.

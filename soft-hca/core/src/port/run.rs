@@ -142,7 +142,7 @@ impl Running {
     }
 
     /// A thread of the process waits at the port's sockets: sends what is to be sent and takes packets that have come.
-    /// What these want to be sent leaves the next time, which should be soon, if [`Running::is_owing`]. False if the daemon
+    /// Their answers leave the next time, which should be soon, if [`Running::is_owing`]. False if the daemon
     /// runs the lease from now on.
     pub fn wait(&mut self, actor: &Actor<'_>) -> bool {
         self.dirty.extend(self.deadlines.due(system::now_ns()));

@@ -183,7 +183,7 @@ fn a_list_goes_at_once_and_leaves_the_queue_as_it_was() {
     assert_eq!(case.theirs.bytes[..8], case.ours.bytes[..8]);
 }
 
-/// Whatever is in the way, a send that does not go at once has changed nothing.
+/// A send that does not go at once has changed nothing, for all that can be in its way.
 #[test]
 fn what_is_in_the_way_is_left_to_the_queue() {
     type Obstacle = fn(&mut Case) -> Wr;

@@ -49,10 +49,10 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
             keeping_errno(client::daemon_is_gone);
             watched = None;
         }
-        at_port = at_port.and_then(|at_port| keeping_errno(|| client::look_at_port(at_port)));
+        at_port.take_if(|at_port| !keeping_errno(|| at_port.look()));
     };
     if let Some(at_port) = at_port.filter(|_| waited > 0) {
-        client::came_at_port(at_port);
+        at_port.ended();
     }
     if let Some(waiting) = waiting {
         keeping_errno(|| trace::at(site, || waiting.ended(waited >= 0)));

@@ -2,7 +2,7 @@
 //! is in the way.
 //!
 //! A plain send of a program whose peer is a process of the same fabric is checked, staged ([`eager`]) and
-//! completed on both sides as any other. What is spared is the way through the provider's ring, the doorbell, and a batch.
+//! completed on both sides as any other; it does without the provider's ring, the doorbell, and a batch.
 //! All else is left to that way, before anything has changed: it finds out what is the matter, and says so.
 //!
 //! Others find no difference: the queue's indices stand where they were, as after requests that are executed at once, and

@@ -27,6 +27,12 @@ pub(super) fn prefetch(arena: &Mapping, cq: u32) {
     }
 }
 
+/// The ring of a queue, unless the queue is gone.
+#[inline]
+fn live_ring<'a>(arena: &'a Mapping, cq: &Cq) -> Option<Ring<'a>> {
+    if cq.live.load(Acquire) == 0 { None } else { arena.ring(&cq.ring) }
+}
+
 /// Adds the completion of a request that has failed, with the adapter's number of the failure.
 pub(super) fn complete_failed(
     actor: &Actor<'_>,
@@ -88,10 +94,7 @@ pub(super) fn complete_all(
 ) {
     let Some(cq) = actor.arena.cqs.get(index as usize) else { return };
     let Some(_guard) = actor.lock(&cq.lock) else { return };
-    if cq.live.load(Acquire) == 0 {
-        return;
-    }
-    let Some(ring) = actor.arena.ring(&cq.ring) else { return };
+    let Some(ring) = live_ring(actor.arena, cq) else { return };
     let first = ring.producer();
     let mut producer = first;
     let entries = cqe_of(ring.mask());
@@ -163,7 +166,7 @@ impl<'a> Addition<'a> {
     /// Begins; `None` if the queue is gone.
     #[inline]
     pub(super) fn begin(arena: &'a Mapping, (index, cq): (u32, &'a Cq)) -> Option<Self> {
-        let ring = arena.ring(&cq.ring).filter(|_| cq.live.load(Acquire) != 0)?;
+        let ring = live_ring(arena, cq)?;
         let (credits, room) = credit::unreserved(cq, &ring);
         let first = ring.producer();
         Some(Self { index, cq, ring, first, producer: first, credits, room, is_solicited: false })
@@ -200,6 +203,6 @@ impl<'a> Addition<'a> {
 /// Entries of a queue that are free and not reserved. They are seen, and not reserved: see [`Addition::add`].
 #[inline]
 pub(super) fn room(arena: &Mapping, cq: &Cq) -> Option<u32> {
-    let ring = arena.ring(&cq.ring).filter(|_| cq.live.load(Acquire) != 0)?;
+    let ring = live_ring(arena, cq)?;
     Some(credit::unreserved(cq, &ring).1)
 }

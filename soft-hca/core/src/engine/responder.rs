@@ -59,6 +59,18 @@ pub(super) struct PlainReceives<'a> {
 }
 
 impl<'a> PlainReceives<'a> {
+    /// Those of a shared queue, which is locked; `None` if the queue is gone.
+    #[inline]
+    fn shared(actor: &Actor<'a>, index: u32) -> Option<Self> {
+        let srq: &'a Srq = actor.arena.srqs.get(index as usize)?;
+        let guard = actor.lock(&srq.lock)?;
+        let ring = actor.arena.ring(&srq.ring).filter(|_| srq.live.load(Acquire) != 0)?;
+        let first = srq.consumer.load(Acquire) & ring.mask();
+        let posted = ring.distance(first, ring.producer());
+        let (max_sge, pd) = (srq.max_sge.load(Acquire), srq.pd.load(Acquire));
+        Some(Self { ring, first, posted, max_sge, pd, shared: Some((srq, guard)) })
+    }
+
     /// The protection domain of their memory.
     pub(super) fn pd(&self) -> u32 {
         self.pd
@@ -162,21 +174,18 @@ fn consume_shared<'a>(
     receive: &mut Receive,
     deferred: &mut Deferred,
 ) -> Option<()> {
-    let srq: &'a Srq = actor.arena.srqs.get(index as usize)?;
-    let _guard = actor.lock(&srq.lock)?;
-    if srq.live.load(Acquire) == 0 {
+    let receives = PlainReceives::shared(actor, index)?;
+    let PlainReceives { ring, first, posted, max_sge, shared: Some((srq, _)), .. } = &receives
+    else {
+        return None;
+    };
+    if *posted == 0 {
         return None;
     }
-    let ring = actor.arena.ring(&srq.ring)?;
-    let consumer = srq.consumer.load(Acquire) & ring.mask();
-    let posted = ring.distance(consumer, ring.producer());
-    if posted == 0 {
-        return None;
-    }
-    receive.read(&RecvWqe::read(ring.slot(consumer)), srq.max_sge.load(Acquire));
-    drop(retire(&srq.consumer, &ring, consumer.wrapping_add(1)));
+    receive.read(&RecvWqe::read(ring.slot(*first)), *max_sge);
+    drop(retire(&srq.consumer, ring, first.wrapping_add(1)));
     let limit = srq.limit.load(Acquire);
-    if limit != 0 && posted - 1 < limit {
+    if limit != 0 && *posted - 1 < limit {
         // Once: the limit is to be set anew.
         srq.limit.store(0, Release);
         srq.limit_reached.store(1, Release);
@@ -343,14 +352,9 @@ impl<'a> Responder<'a> {
                 })
             }
             Receives::Shared(index) => {
-                let srq: &'a Srq = actor.arena.srqs.get(index as usize)?;
-                let guard = actor.lock(&srq.lock)?;
-                let is_plain = srq.live.load(Acquire) != 0 && srq.limit.load(Acquire) == 0;
-                let ring = actor.arena.ring(&srq.ring).filter(|_| is_plain)?;
-                let first = srq.consumer.load(Acquire) & ring.mask();
-                let posted = ring.distance(first, ring.producer());
-                let (max_sge, pd) = (srq.max_sge.load(Acquire), srq.pd.load(Acquire));
-                Some(PlainReceives { ring, first, posted, max_sge, pd, shared: Some((srq, guard)) })
+                let receives = PlainReceives::shared(actor, index)?;
+                let (srq, _) = receives.shared.as_ref()?;
+                (srq.limit.load(Acquire) == 0).then_some(receives)
             }
             Receives::None => None,
         }

@@ -88,10 +88,17 @@ impl Running {
             }
             looked = Some(now);
         }
+        self.step(actor).or(looked)
+    }
+
+    /// Sends what is to be sent and takes packets that have come, if the lease is still run here; the daemon sees that the
+    /// process goes on. The time, if it has looked at the clock.
+    fn step(&mut self, actor: &Actor<'_>) -> Option<u64> {
         self.polls = self.polls.wrapping_add(1);
         self.entry().polls.store(self.polls, Relaxed);
+        let mut looked = None;
         if self.begin(PortLease::take_in_hand) {
-            looked = self.run(actor).or(looked);
+            looked = self.run(actor);
             self.end();
         }
         self.tell_if_taken_back(actor);
@@ -146,13 +153,7 @@ impl Running {
     /// runs the lease from now on.
     pub fn wait(&mut self, actor: &Actor<'_>) -> bool {
         self.dirty.extend(self.deadlines.due(system::now_ns()));
-        self.polls = self.polls.wrapping_add(1);
-        self.entry().polls.store(self.polls, Relaxed);
-        if self.begin(PortLease::take_in_hand) {
-            self.run(actor);
-            self.end();
-        }
-        self.tell_if_taken_back(actor);
+        self.step(actor);
         self.is_ours()
     }
 

@@ -237,16 +237,6 @@ pub fn wait_at_port(fd: RawFd) -> Option<AtPort> {
     matches!(table::get(fd), Some(Entry::Channel(_))).then(AtPort::begin)?
 }
 
-/// A thread that waits at the port was woken. `None` if it goes on without.
-pub fn look_at_port(mut at_port: AtPort) -> Option<AtPort> {
-    at_port.look().then_some(at_port)
-}
-
-/// The event has come for which a thread has waited at the port.
-pub fn came_at_port(at_port: AtPort) {
-    at_port.ended();
-}
-
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.
 pub fn device(fd: RawFd) -> Option<DeviceFile> {
     match table::get(fd)? {

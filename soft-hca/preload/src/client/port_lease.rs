@@ -250,7 +250,7 @@ impl AtPort {
     }
 
     /// The thread was woken, and not by the event. False if it goes on without the port.
-    pub(super) fn look(&mut self) -> bool {
+    pub fn look(&mut self) -> bool {
         let Some(mut guard) = self.own.try_running() else {
             // Another thread looks.
             self.is_owing = false;
@@ -271,7 +271,7 @@ impl AtPort {
     }
 
     /// The event has come while the thread waited here.
-    pub(super) fn ended(self) {
+    pub fn ended(self) {
         self.own.arms.store(ARMS_PER_WAIT, Relaxed);
     }
 }

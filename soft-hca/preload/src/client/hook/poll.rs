@@ -25,7 +25,7 @@ fn polled(queue: Queue, begins: bool) {
     }
 }
 
-/// A completion was found, behind that of a receive perhaps another receive is posted.
+/// The program has found a completion. After that of a receive it is likely to post another one.
 #[inline]
 fn expect_receive(wc: &Wc) {
     if let Some(process) = process::current().filter(|_| wc.is_receive()) {
@@ -61,9 +61,9 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
     count: c_int,
     wc: *mut c_void,
 ) -> c_int {
+    port_lease::poll();
     let (own, queue, is_extended) = match QUEUES.find(cq as usize) {
         Some(known) => {
-            port_lease::poll();
             let queue = known.queue();
             if finds_nothing(queue) {
                 in_vain::nothing(queue.index);
@@ -76,7 +76,6 @@ pub(super) unsafe extern "C-unwind" fn poll_cq(
             // SAFETY: the program polls a queue, which begins with the address of its context.
             let context = unsafe { *cq.cast::<usize>() };
             let known = CONTEXTS.find(context);
-            port_lease::poll();
             (known.and_then(|known| known.poll_cq.load(Relaxed)), Queue::default(), false)
         }
     };

@@ -11,7 +11,7 @@ use soft_hca_core::config;
 use crate::client::functions::Functions;
 use crate::client::{sanitizer, strict};
 
-/// Whether calls of some context have to reach what stands in the place of the provider's functions.
+/// Whether something stands before the provider's functions in some context, and is to be called.
 static STANDS_BETWEEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the functions below ours are the provider's own, of all contexts.
@@ -27,7 +27,7 @@ pub(super) fn look(own: &Functions) {
     }
 }
 
-/// Where the library begins that a function is of.
+/// The address at which a function's library is loaded.
 pub(super) fn library_of(function: usize) -> Option<usize> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: looks for what is loaded at an address, whatever that is.

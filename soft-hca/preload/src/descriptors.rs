@@ -14,6 +14,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if client::is_lifeline(fd) {
         return 0;
     }
+    client::closes_set(fd);
     if !client::ours(fd) {
         // SAFETY: the caller keeps this function's contract, which is that of the C library's.
         return unsafe { real::close(fd) };

@@ -1,22 +1,19 @@
 //! `read`, `write`, `ioctl`: commands and events.
 
 use std::ffi::{c_int, c_ulong, c_void};
+use std::ptr;
 use std::slice;
 
-use arrayvec::ArrayVec;
 use soft_hca_core::errno::{Errno, Result};
-use soft_hca_core::rpc::MAX_FDS;
 use soft_hca_core::trace::{self, Site};
 use soft_hca_core::uapi::ioctl::RDMA_VERBS_IOCTL;
 
 use crate::aside;
-use crate::client::{self, AtPort, Outcome};
+use crate::client::{self, Outcome};
 use crate::fail;
 use crate::keeping_errno;
 use crate::real;
-
-/// Descriptors that are waited for at once: the event's, the daemon's, and the sockets of the port.
-const MOST_WATCHED: usize = 2 + MAX_FDS;
+use crate::waits::{self, entry};
 
 /// Waits until a descriptor is readable. -1 if it does not block or was interrupted.
 unsafe fn wait(fd: c_int, site: Site) -> c_int {
@@ -29,31 +26,8 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
         return fail(Errno::EAGAIN);
     }
     let waiting = trace::at(site, || client::wait(fd));
-    let mut watched = client::watched();
-    let mut at_port = keeping_errno(|| client::wait_at_port(fd));
-    let waited = loop {
-        let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
-        let mut entries = ArrayVec::<_, MOST_WATCHED>::new();
-        entries.push(entry(fd, libc::POLLIN));
-        entries.push(entry(watched.unwrap_or(-1), 0));
-        let sockets = at_port.as_ref().map_or(&[][..], AtPort::sockets);
-        entries.extend(sockets.iter().map(|socket| entry(*socket, libc::POLLIN)));
-        let timeout = at_port.as_ref().map_or(-1, AtPort::milliseconds);
-        // SAFETY: `entries` has the entries of which the call is told, and outlives it.
-        let waited =
-            unsafe { real::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout) };
-        if waited < 0 || entries[0].revents != 0 {
-            break waited;
-        }
-        if entries[1].revents != 0 {
-            keeping_errno(client::daemon_is_gone);
-            watched = None;
-        }
-        at_port.take_if(|at_port| !keeping_errno(|| at_port.look()));
-    };
-    if let Some(at_port) = at_port.filter(|_| waited > 0) {
-        at_port.ended();
-    }
+    // SAFETY: no mask.
+    let waited = unsafe { waits::wait(&mut [entry(fd, libc::POLLIN)], None, ptr::null()) };
     if let Some(waiting) = waiting {
         keeping_errno(|| trace::at(site, || waiting.ended(waited >= 0)));
     }
@@ -64,7 +38,7 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
 /// still have the file, which gets no more events: only a signal or the end can come.
 fn wait_on_closed() -> c_int {
     // SAFETY: no entries are there, and none are asked for.
-    unsafe { real::poll(std::ptr::null_mut(), 0, -1) }
+    unsafe { real::poll(ptr::null_mut(), 0, -1) }
 }
 
 /// Repeats `call`, and waits before each repetition, until it does not have to wait. Its argument

@@ -20,6 +20,7 @@
 //! | `libnl` | the beginning of a library, for MemorySanitizer |
 //! | `signals` | a program's handlers for faults |
 //! | `faults` | what the library that has calls fail tells |
+//! | `waits` | `poll`, `epoll_wait` and their kin: waits for completion events |
 //! | `client` | what stands behind the descriptors |
 //! | `real` | the C library's own functions |
 //!
@@ -47,6 +48,7 @@ mod signals;
 mod sockets;
 mod start;
 mod sysfs;
+mod waits;
 
 use soft_hca_core::errno::Errno;
 

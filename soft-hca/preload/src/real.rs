@@ -48,6 +48,11 @@ real! {
     write = c"write"(fd: c_int, buffer: *const c_void, bytes: usize) -> isize;
     ioctl = c"ioctl"(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int;
     poll = c"poll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
+    __poll_chk = c"__poll_chk"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int, bytes: usize) -> c_int;
+    ppoll = c"ppoll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: *const libc::timespec, mask: *const libc::sigset_t) -> c_int;
+    epoll_ctl = c"epoll_ctl"(set: c_int, command: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int;
+    epoll_wait = c"epoll_wait"(set: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int) -> c_int;
+    epoll_pwait = c"epoll_pwait"(set: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int, mask: *const libc::sigset_t) -> c_int;
     readv = c"readv"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
     writev = c"writev"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
     recv = c"recv"(fd: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;

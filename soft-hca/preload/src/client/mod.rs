@@ -18,6 +18,7 @@
 //! | `polled`, `receives` | completions that are polled, and buffers of receives, traced |
 //! | `forks`, `forked` | children of `fork` |
 //! | `site` | where in its program a thread is |
+//! | `sets` | sets of `epoll` with completion channels |
 //! | `port_lease` | the port to other hosts, as far as this process runs it |
 //! | `in_vain` | polls that find nothing |
 //! | `process`, `env` | this process as a member of the fabric, and what the data path asks of it |
@@ -66,6 +67,7 @@ mod process;
 mod receives;
 mod recorded;
 mod sanitizer;
+mod sets;
 mod site;
 mod stderr;
 mod strict;
@@ -90,6 +92,7 @@ pub(crate) use of_process::OfProcess;
 pub use outcome::Outcome;
 pub use port_lease::AtPort;
 pub use recorded::{acknowledges, exits, fault_happened, wait};
+pub use sets::closes_set;
 
 /// Prepares a process that begins.
 pub fn starts() {
@@ -232,9 +235,27 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
     }
 }
 
-/// A thread is about to wait until a descriptor is readable: at the port, too, if that may bring the event.
-pub fn wait_at_port(fd: RawFd) -> Option<AtPort> {
-    matches!(table::get(fd), Some(Entry::Channel(_))).then(AtPort::begin)?
+/// Whether this process has sockets of the port to other hosts.
+pub fn has_port() -> bool {
+    port_lease::daemon().is_some()
+}
+
+/// Whether descriptors bring completion events: channels, and sets of `epoll` that have some.
+pub fn may_bring_events(fds: impl IntoIterator<Item = RawFd>) -> bool {
+    let is_channel = |fd| matches!(table::get(fd), Some(Entry::Channel(_)));
+    fds.into_iter().any(|fd| is_channel(fd) || sets::is_set_with_channels(fd))
+}
+
+/// A descriptor has come to a set of `epoll`.
+pub fn joins_set(set: RawFd, fd: RawFd) {
+    if may_bring_events([fd]) {
+        sets::has_channel(set);
+    }
+}
+
+/// A thread is about to wait for descriptors: at the port, too, if that may bring events to them.
+pub fn wait_at_port(fds: impl IntoIterator<Item = RawFd>) -> Option<AtPort> {
+    may_bring_events(fds).then(AtPort::begin)?
 }
 
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.

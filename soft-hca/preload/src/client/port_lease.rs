@@ -13,6 +13,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
 use soft_hca_core::arena::PortLease;
 use soft_hca_core::port::socket::Socket;
@@ -29,6 +30,8 @@ use crate::client::process::Process;
 const LOOK_NS: u64 = 10_000_000;
 /// How long a thread waits at the port before it leaves that to the daemon.
 const LONGEST_WAIT_NS: u64 = 10_000_000;
+/// How long a thread sleeps at the port at most.
+const SLEEP: Duration = Duration::from_millis(1);
 /// Queues that a program arms for each event that it waits for, at most, if it is to keep the lease meanwhile.
 const ARMS_PER_WAIT: u32 = 2;
 
@@ -244,9 +247,9 @@ impl AtPort {
         self.sockets
     }
 
-    /// For how many milliseconds the thread may sleep.
-    pub fn milliseconds(&self) -> i32 {
-        i32::from(!self.is_owing)
+    /// For how long the thread may sleep.
+    pub fn sleep(&self) -> Duration {
+        if self.is_owing { Duration::ZERO } else { SLEEP }
     }
 
     /// The thread was woken, and not by the event. False if it goes on without the port.

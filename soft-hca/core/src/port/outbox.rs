@@ -85,8 +85,8 @@ impl Outbox {
             for &(first, count) in &runs {
                 self.seal(first, count);
             }
-            let messages: ArrayVec<Message<'_>, MESSAGES> =
-                runs.iter().map(|&(first, count)| self.message(first, count)).collect();
+            let mut messages = ArrayVec::<_, MESSAGES>::new();
+            messages.extend(runs.iter().map(|&(first, count)| self.message(first, count)));
             let sent = socket.send(&messages);
             drop(messages);
             match sent {

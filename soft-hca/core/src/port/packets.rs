@@ -210,16 +210,18 @@ impl<T: Tap> LinkPort<T> {
     }
 
     /// Takes packets that have come to an own address, as many as are handled together, and leaves out
-    /// what the tap keeps and what is no good.
+    /// what the tap keeps and what is no good. They are in `arrived` then, and nothing else.
     pub fn take<'p>(
         &self,
         own: IpAddr,
         packets: impl Iterator<Item = (Datagram, &'p [u8])>,
-    ) -> ArrayVec<Arrived<'p>, RUN> {
+        arrived: &mut ArrayVec<Arrived<'p>, RUN>,
+    ) {
         let is_taken =
             |(datagram, bytes): &(Datagram, &[u8])| !self.tap_received(own, datagram, bytes);
         let packets = packets.take(RUN).filter(is_taken);
-        packets.filter_map(|(datagram, bytes)| self.check(own, &datagram, bytes)).collect()
+        arrived.clear();
+        arrived.extend(packets.filter_map(|(datagram, bytes)| self.check(own, &datagram, bytes)));
     }
 
     /// Checks a packet that has come to an own address. A bad one is dropped.

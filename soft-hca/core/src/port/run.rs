@@ -35,7 +35,7 @@ pub struct Running {
     port: LinkPort<NoTap>,
     /// Which of the port's sockets queue pairs of this process use.
     in_use: u64,
-    qps: HashMap<Qpn, LinkQueuePair>,
+    qps: HashMap<Qpn, Box<LinkQueuePair>>,
     /// Those that are to be served.
     dirty: Vec<Qpn>,
     deadlines: Deadlines<Qpn>,
@@ -240,7 +240,7 @@ impl Running {
         for qpn in qpns {
             let known = match self.qps.remove(qpn) {
                 Some(mut known) => known.refresh(&arena).then_some(known),
-                None => LinkQueuePair::from_snapshot(&arena, *qpn),
+                None => LinkQueuePair::from_snapshot(&arena, *qpn).map(Box::new),
             };
             let Some(mut queue_pair) = known else { continue };
             work(self, &mut queue_pair);
@@ -294,8 +294,10 @@ impl Running {
             let Ok(messages) = socket.receive(&mut inbox) else { continue };
             has_received = true;
             let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
+            let mut arrived = ArrayVec::new();
             while packets.peek().is_some() {
-                for run in self.port.take(own, packets.by_ref()).chunk_by(goes_with) {
+                self.port.take(own, packets.by_ref(), &mut arrived);
+                for run in arrived.chunk_by(goes_with) {
                     self.arrived(actor, run);
                 }
             }
@@ -308,7 +310,8 @@ impl Running {
     fn arrived(&mut self, actor: &Actor<'_>, run: &[Arrived<'_>]) {
         let Some(first) = run.first() else { return };
         let qpn = first.packet.headers.dest_qpn;
-        let packets: ArrayVec<_, RUN> = run.iter().map(|arrived| arrived.packet).collect();
+        let mut packets = ArrayVec::<_, RUN>::new();
+        packets.extend(run.iter().map(|arrived| arrived.packet));
         let mut refused = Some(DropReason::QueuePair);
         let now = system::now_ns();
         let mut ends: Option<(IpAddr, IpAddr)> = None;

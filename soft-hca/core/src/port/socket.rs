@@ -144,12 +144,12 @@ impl Socket {
     /// The first of them could not be sent; `WouldBlock` if there is no room now.
     pub fn send(&self, messages: &[Message<'_>]) -> io::Result<usize> {
         let messages = &messages[..messages.len().min(MESSAGES)];
-        let mut names: ArrayVec<_, MESSAGES> = messages
-            .iter()
-            .map(|message| sockaddr(SocketAddr::from((message.path.peer, PORT))))
-            .collect();
-        let mut controls: ArrayVec<_, MESSAGES> =
-            messages.iter().map(|message| Control::of(&message.path, message.segment)).collect();
+        let mut names = ArrayVec::<_, MESSAGES>::new();
+        let name = |message: &Message<'_>| sockaddr(SocketAddr::from((message.path.peer, PORT)));
+        names.extend(messages.iter().map(name));
+        let mut controls = ArrayVec::<_, MESSAGES>::new();
+        let control = |message: &Message<'_>| Control::of(&message.path, message.segment);
+        controls.extend(messages.iter().map(control));
         // SAFETY: plain numbers and null pointers, for which zeros are good.
         let mut parts: [libc::iovec; MESSAGES] = unsafe { zeroed() };
         // SAFETY: plain numbers and null pointers, here as well.

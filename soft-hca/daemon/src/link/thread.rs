@@ -519,8 +519,9 @@ impl Link {
         let Ok(messages) = socket.receive(inbox) else { return };
         // A message of a queue pair may come in several of the socket's.
         let mut packets = (0..messages).flat_map(|at| inbox.packets(at)).peekable();
+        let mut arrived = ArrayVec::new();
         while packets.peek().is_some() {
-            let arrived = self.env.port.take(own, packets.by_ref());
+            self.env.port.take(own, packets.by_ref(), &mut arrived);
             self.take(&arrived);
         }
     }
@@ -600,8 +601,8 @@ impl Link {
                 if (queue_pair.path.own, queue_pair.path.peer) != (*own, *from) {
                     return Err(DropReason::Address);
                 }
-                let packets: ArrayVec<_, RUN> =
-                    run.iter().take(RUN).map(|arrived| arrived.packet).collect();
+                let mut packets = ArrayVec::<_, RUN>::new();
+                packets.extend(run.iter().take(RUN).map(|arrived| arrived.packet));
                 // Where its process has it, they count as lost.
                 self.with(qpn, |link, queue_pair| {
                     queue_pair.receive(link.actor(), system::now_ns(), &packets, &link.env.port);

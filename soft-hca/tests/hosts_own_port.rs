@@ -18,6 +18,7 @@ use programs::{
 /// Before a program whose lease the link's thread runs.
 const NOT_OWN: &str = "env SOFT_HCA_OWN_PORT=0";
 const LEAVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_port/leave.c");
+const WAITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_port/waits.c");
 
 #[test]
 fn not_by_themselves() {
@@ -158,8 +159,23 @@ fn sleeps(pid: u32) -> u64 {
     threads.map_while(Result::ok).map(of).sum()
 }
 
-/// Packets wake a program that waits for completion events, and no thread of the daemon for it: there comes a while in which
-/// the program has read some thousand events, and the daemon's threads have slept a tenth as often.
+/// Whether packets wake a program that waits for completion events, and no thread of the daemon for it: there comes a while
+/// in which the program has read some thousand events, and the daemon's threads have slept a tenth as often.
+fn is_woken_by_packets(program: &Program, daemon: u32) -> bool {
+    let io = format!("/proc/{}/io", program.pid());
+    let counts = || (number(&io, "syscr:"), sleeps(daemon));
+    let mut before = counts();
+    comes_about(LIMIT, || {
+        let now = counts();
+        let (read, slept) = (now.0 - before.0, now.1 - before.1);
+        if read < 5_000 {
+            return false;
+        }
+        before = now;
+        slept * 10 < read
+    })
+}
+
 #[test]
 fn a_program_that_waits_is_woken_by_packets() {
     if !polls_are_seen() || !installed(&["ibv_rc_pingpong"]) {
@@ -170,23 +186,37 @@ fn a_program_that_waits_is_woken_by_packets() {
     let keepers = [hosts.a.place.keep(), hosts.b.place.keep()];
     let pair = endless(&hosts, "-e");
     let [daemon] = hosts.a.place.daemons()[..] else { panic!("no daemon") };
-    let io = format!("/proc/{}/io", pair[0].pid());
-    let counts = || (number(&io, "syscr:"), sleeps(daemon));
-    let mut before = counts();
-    let are_few = || {
-        let now = counts();
-        let (read, slept) = (now.0 - before.0, now.1 - before.1);
-        if read < 5_000 {
-            return false;
-        }
-        before = now;
-        slept * 10 < read
-    };
-    assert!(comes_about(LIMIT, are_few));
+    assert!(is_woken_by_packets(&pair[0], daemon));
     pair.into_iter().for_each(|mut program| program.kill());
     for (keeper, host) in keepers.into_iter().zip([&hosts.a, &hosts.b]) {
         host.place.end(keeper);
     }
+}
+
+/// The same where the program waits for its channel by `poll(2)`, `epoll` and their kin; and such waits end in time and by
+/// signals.
+#[test]
+fn programs_that_wait_in_polls_of_their_own() {
+    if !polls_are_seen() {
+        return;
+    }
+    let option = format!("--roce=always,{INTERFACE}");
+    let Some(hosts) = Hosts::with("own-polls", 1500, &[&option]) else { return };
+    let place = &hosts.a.place;
+    let Some(program) = compile(place, WAITS, &["ibverbs"]) else { return };
+    let _alone = the_processors();
+    let keeper = place.keep();
+    let [daemon] = place.daemons()[..] else { panic!("no daemon") };
+    let ways = ["poll", "ppoll", "epoll", "epoll_pwait", "nested"];
+    for how in ways {
+        let mut endless = place.start(&format!("{program} {how} 0"));
+        assert!(is_woken_by_packets(&endless, daemon), "{how}");
+        endless.kill();
+        assert!(comes_about(LIMIT, || place.objects().is_empty()));
+    }
+    let ends = ways.map(|how| format!("{how}: in time, by a signal\n"));
+    assert_eq!(place.start(&format!("{program} ends")).succeed(), ends.concat());
+    place.end(keeper);
 }
 
 /// A fabric that is killed leaves programs that have sockets of its port. They give them up, and the next fabric has the

@@ -46,8 +46,7 @@ pub(crate) unsafe fn wait(
         entries.push(entry(watched.unwrap_or(-1), 0));
         let sockets = at_port.as_ref().map_or(&[][..], AtPort::sockets);
         entries.extend(sockets.iter().map(|socket| entry(*socket, libc::POLLIN)));
-        let left =
-            until.map(|until| Duration::from_nanos(until.saturating_sub(system::now_ns())));
+        let left = until.map(|until| Duration::from_nanos(until.saturating_sub(system::now_ns())));
         let sleep = [left, at_port.as_ref().map(AtPort::sleep)].into_iter().flatten().min();
         let sleep = sleep.map(|sleep| timespec {
             tv_sec: sleep.as_secs() as libc::time_t,
@@ -56,9 +55,8 @@ pub(crate) unsafe fn wait(
         let timeout = sleep.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: `entries` has the entries of which the call is told, and outlives it, as `sleep` does; the caller answers
         // for the mask.
-        let waited = unsafe {
-            real::ppoll(entries.as_mut_ptr(), entries.len() as nfds_t, timeout, mask)
-        };
+        let waited =
+            unsafe { real::ppoll(entries.as_mut_ptr(), entries.len() as nfds_t, timeout, mask) };
         if waited < 0 {
             break waited;
         }

@@ -222,6 +222,7 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
         Entry::Channel(channel) => {
             let done = channel.read(buffer)?;
             if matches!(done, Outcome::Done(_)) {
+                port_lease::takes_event();
                 // It tells nothing that the poll behind it does not.
                 sanitizer::takes(channel.process);
             }

@@ -32,8 +32,8 @@ const LOOK_NS: u64 = 10_000_000;
 const LONGEST_WAIT_NS: u64 = 10_000_000;
 /// How long a thread sleeps at the port at most.
 const SLEEP: Duration = Duration::from_millis(1);
-/// Queues that a program arms for each event that it waits for, at most, if it is to keep the lease meanwhile.
-const ARMS_PER_WAIT: u32 = 2;
+/// Queues that a program arms for each event, at most, if it is to keep the lease meanwhile.
+const ARMS_PER_EVENT: u32 = 2;
 
 /// The lease. Never freed: threads may be at it until the very end.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ struct Own {
     look_at: AtomicU64,
     /// How many more queues may be armed before the lease is given back: not 0 in a program that has waited at the port.
     arms: AtomicU32,
+    /// Whether it has, and has not left that to the daemon since.
+    waits: AtomicBool,
 }
 
 /// Sockets, and by what it shows that their owner is gone.
@@ -93,6 +95,7 @@ pub(crate) fn ask(process: &'static Process, connection: &Connection) {
         posted: Mutex::default(),
         look_at: AtomicU64::new(0),
         arms: AtomicU32::new(0),
+        waits: AtomicBool::new(false),
     };
     let own: &Own = Box::leak(Box::new(own));
     process.env.serve_by(own);
@@ -204,6 +207,13 @@ pub(crate) fn armed() {
     }
 }
 
+/// The program has taken a completion event. One that is so busy that events are there before it waits is as one that waits.
+pub(crate) fn takes_event() {
+    if let Some(own) = own().filter(|own| own.waits.load(Relaxed)) {
+        own.arms.store(ARMS_PER_EVENT, Relaxed);
+    }
+}
+
 /// The daemon goes on.
 fn give_back() {
     let Some(own) = own().filter(|own| own.entry().is_run_by_process()) else { return };
@@ -266,6 +276,7 @@ impl AtPort {
             self.is_owing = running.is_owing();
             if goes_on && system::now_ns() >= self.until {
                 running.give_back(&actor, |qpn| self.own.process.env.tell_link(qpn));
+                self.own.waits.store(false, Relaxed);
                 goes_on = false;
             }
         }
@@ -275,7 +286,7 @@ impl AtPort {
 
     /// The event has come while the thread waited here.
     pub fn ended(self) {
-        self.own.arms.store(ARMS_PER_WAIT, Relaxed);
+        self.own.waits.store(true, Relaxed);
     }
 }
 

@@ -11,72 +11,63 @@ use crate::stats::{Summary, summary};
 use crate::udp::{self, Udp};
 use crate::{load, print_circumstances, spread, yes};
 
-/// The value that a figure is compared with.
+/// The value that a figure is compared with, and how it is to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Goal {
-    /// Microseconds, both sides polling: at most twice raw UDP.
-    Polled,
-    /// Microseconds, both sides sleeping: at most raw UDP + W.
-    Blocked,
-    /// MiB in a second: at least 0.35 of raw UDP.
-    Stream,
+    /// Microseconds: at most so many times raw UDP, both sides polling.
+    Polled(f64),
+    /// Microseconds: at most so many times raw UDP, both sides sleeping.
+    Blocked(f64),
+    /// MiB in a second: at least this part of raw UDP.
+    Stream(f64),
 }
 
 impl Goal {
+    fn is_stream(self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
     fn column(self) -> &'static str {
-        match self {
-            Self::Polled | Self::Blocked => TYPICAL,
-            Self::Stream => AVERAGE,
-        }
+        if self.is_stream() { AVERAGE } else { TYPICAL }
     }
 
     fn unit(self) -> &'static str {
-        match self {
-            Self::Polled | Self::Blocked => "us",
-            Self::Stream => "MiB/s",
-        }
+        if self.is_stream() { "MiB/s" } else { "us" }
     }
 
-    fn words(self) -> &'static str {
+    fn words(self) -> String {
         match self {
-            Self::Polled => "<= 2 UDP",
-            Self::Blocked => "<= UDP + W",
-            Self::Stream => ">= 0.35 UDP",
+            Self::Polled(times) | Self::Blocked(times) => format!("<= {times} UDP"),
+            Self::Stream(part) => format!(">= {part} UDP"),
         }
     }
 
     fn raw(self, base: &Base) -> f64 {
         match self {
-            Self::Polled => base.udp.polled,
-            Self::Blocked => base.udp.blocked,
-            Self::Stream => base.udp.stream,
+            Self::Polled(_) => base.udp.polled,
+            Self::Blocked(_) => base.udp.blocked,
+            Self::Stream(_) => base.udp.stream,
         }
     }
 
     fn limit(self, base: &Base) -> f64 {
-        match self {
-            Self::Polled => 2.0 * base.udp.polled,
-            Self::Blocked => base.udp.blocked + base.machine.wake,
-            Self::Stream => 0.35 * base.udp.stream,
-        }
+        let (Self::Polled(factor) | Self::Blocked(factor) | Self::Stream(factor)) = self;
+        factor * self.raw(base)
     }
 
     fn is_reached(self, share: f64) -> bool {
-        match self {
-            Self::Polled | Self::Blocked => share <= 1.0,
-            Self::Stream => share >= 1.0,
-        }
+        if self.is_stream() { share >= 1.0 } else { share <= 1.0 }
     }
 }
 
 const ITEMS: &[Item<Goal>] = items! {
-    "send 8 B": "ib_send_lat" "-s" "8" "-n" "3000" => Goal::Polled;
-    "RDMA write 8 B": "ib_write_lat" "-s" "8" "-n" "3000" => Goal::Polled;
-    "send 8 B, blocked receiver": "ib_send_lat" "-s" "8" "-n" "3000" "-e" => Goal::Blocked;
-    "send stream 64 KiB": "ib_send_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream;
-    "send stream 64 KiB, blocked": "ib_send_bw" "-s" "65536" "-n" "4000" "-N" "-e" => Goal::Stream;
-    "send stream 1 MiB": "ib_send_bw" "-s" "1048576" "-n" "250" "-N" => Goal::Stream;
-    "write stream 64 KiB": "ib_write_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream;
+    "send 8 B": "ib_send_lat" "-s" "8" "-n" "3000" => Goal::Polled(2.0);
+    "RDMA write 8 B": "ib_write_lat" "-s" "8" "-n" "3000" => Goal::Polled(5.0);
+    "send 8 B, blocked receiver": "ib_send_lat" "-s" "8" "-n" "3000" "-e" => Goal::Blocked(1.3);
+    "send stream 64 KiB": "ib_send_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream(0.6);
+    "send stream 64 KiB, blocked": "ib_send_bw" "-s" "65536" "-n" "4000" "-N" "-e" => Goal::Stream(0.5);
+    "send stream 1 MiB": "ib_send_bw" "-s" "1048576" "-n" "250" "-N" => Goal::Stream(0.6);
+    "write stream 64 KiB": "ib_write_bw" "-s" "65536" "-n" "4000" "-N" => Goal::Stream(0.6);
 };
 
 /// The same number of messages over so many queue pairs.
@@ -193,7 +184,7 @@ fn print(figures: &Figures) {
         };
         let ratio = against(&|base| goal.raw(base));
         let share = against(&|base| goal.limit(base));
-        let decimals = if goal == Goal::Stream { 0 } else { 1 };
+        let decimals = if goal.is_stream() { 0 } else { 1 };
         println!(
             "| {} | `{}` | {} {} | {:.2} UDP | {} | {} | {} |",
             item.what,
@@ -223,7 +214,7 @@ fn blocks(item: &Item<Goal>) -> Option<f64> {
         item.arguments.get(at + 1)?.parse::<f64>().ok()
     };
     let bytes = of("-s")? * of("-n")?;
-    (item.goal == Goal::Stream).then_some(bytes / f64::from(64 << 10))
+    item.goal.is_stream().then_some(bytes / f64::from(64 << 10))
 }
 
 /// Prints the cost of 64 KiB of a stream for the links' threads, and how fast it could be if each had a core.
@@ -232,7 +223,7 @@ fn print_busy(busy: &[[Vec<f64>; 2]]) {
         "\n| processor time of a link's thread for 64 KiB | sender | receiver | a core each |"
     );
     println!("| --- | --- | --- | --- |");
-    for (item, sides) in ITEMS.iter().zip(busy).filter(|(item, _)| item.goal == Goal::Stream) {
+    for (item, sides) in ITEMS.iter().zip(busy).filter(|(item, _)| item.goal.is_stream()) {
         let [sender, receiver] = sides.each_ref().map(|times| summary(times));
         let slower = sender.zip(receiver).map(|(one, other)| one.median.max(other.median));
         println!(
@@ -291,11 +282,11 @@ mod tests {
         let udp = Udp { polled: 4.0, acknowledged: 6.0, blocked: 30.0, stream: 2000.0 };
         let base = Base { machine, udp };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        close(Goal::Polled.limit(&base), 8.0);
-        close(Goal::Blocked.limit(&base), 50.0);
-        close(Goal::Stream.limit(&base), 700.0);
-        assert!(Goal::Polled.is_reached(1.0) && !Goal::Polled.is_reached(1.01));
-        assert!(Goal::Stream.is_reached(1.0) && !Goal::Stream.is_reached(0.99));
+        close(Goal::Polled(2.0).limit(&base), 8.0);
+        close(Goal::Blocked(1.3).limit(&base), 39.0);
+        close(Goal::Stream(0.6).limit(&base), 1200.0);
+        assert!(Goal::Polled(2.0).is_reached(1.0) && !Goal::Polled(2.0).is_reached(1.01));
+        assert!(Goal::Stream(0.6).is_reached(1.0) && !Goal::Stream(0.6).is_reached(0.99));
     }
 
     #[test]

@@ -268,6 +268,27 @@ fn races_with_peers_are_found() {
     }
 }
 
+/// A thread that takes an event finds what another one has stored before it asked for the event, without a lock; and the
+/// library's own data, which both use, are nobody's races.
+#[test]
+fn events_are_behind_what_has_asked_for_them() {
+    const THREADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitizers/threads.c");
+    let place = Place::new("threads");
+    for compiler in ["gcc", "clang"] {
+        let options = ["-g", "-fsanitize=thread"];
+        if !has_runtime(compiler, options[1], &place) {
+            continue;
+        }
+        let libraries = ["rdmacm", "ibverbs", "pthread"];
+        let Some(program) = compile_by(compiler, &place, THREADS, &libraries, &options) else {
+            return;
+        };
+        let text = place.start(&program).succeed();
+        assert_eq!(text, "all notes\n", "{compiler}");
+    }
+    place.assert_gone();
+}
+
 /// Memory that is gone is reported before the device accesses it, or when it has.
 #[test]
 fn memory_that_is_gone_is_found() {

@@ -223,8 +223,6 @@ pub fn read(fd: RawFd, buffer: &mut [u8], has_waited: bool) -> Result<Outcome> {
             let done = channel.read(buffer)?;
             if matches!(done, Outcome::Done(_)) {
                 port_lease::takes_event();
-                // It tells nothing that the poll behind it does not.
-                sanitizer::takes(channel.process);
             }
             if !has_waited && matches!(done, Outcome::Done(_)) {
                 recorded::takes_event(channel.process, fd);

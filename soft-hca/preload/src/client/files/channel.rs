@@ -15,7 +15,7 @@ use crate::client::cancel::put_off;
 use crate::client::cq::CqInfo;
 use crate::client::outcome::Outcome;
 use crate::client::process::Process;
-use crate::client::{acknowledged, daemon, strict};
+use crate::client::{acknowledged, daemon, sanitizer, strict};
 
 /// A completion channel: its tokens are in an event descriptor, its events in the queues.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl Channel {
                 if is_recorded {
                     acknowledged::taken_of(&cq);
                 }
+                sanitizer::takes_event(self.process, cq.index());
                 let cq_handle = cq.user_handle;
                 buffer.copy_from_slice(CompEventDesc { cq_handle }.as_bytes());
                 return Ok(Outcome::Done(buffer.len()));

@@ -403,10 +403,21 @@ pub(super) fn hears(process: &Process) {
 
 /// The calling thread has got an event of the connection manager, after which peers may do nothing more.
 pub(super) fn hears_of_connection(process: &Process) {
-    with_peers(process, Order::hears_all);
+    with_peers(process, Order::hears_of_connection);
 }
 
-/// The process ends, or does what tells nobody anything.
+/// The calling thread arms a completion queue.
+pub(super) fn arms(process: &Process, cq: u32) {
+    with_peers(process, |order, _| order.arms(cq));
+}
+
+/// The calling thread has taken an event of a completion queue. It tells nothing of the device that the poll behind it does
+/// not.
+pub(super) fn takes_event(process: &Process, cq: u32) {
+    with_peers(process, |order, _| order.takes_event(cq));
+}
+
+/// The process ends.
 pub(super) fn takes(process: &Process) {
     with_peers(process, |_, _| {});
 }

@@ -5,6 +5,7 @@
 //! | a message, an RDMA write with immediate data | what its sender knew when it was posted, and that the queue pair's requests before it are done |
 //! | an RDMA or atomic operation | what its poster knew, to the target |
 //! | a write to a socket, a pipe or another file, a command of the connection manager | what the process knew, to each process that reads from any later |
+//! | `ibv_req_notify_cq`, a command of the connection manager | what the thread knew, to the thread of this process that takes the event |
 //!
 //! A process without a sanitizer counts no moments, and is taken to know all that has happened; so is one whose clock has
 //! no room for more. So a race may be missed. Within a process all threads are taken to know what one of them has heard,
@@ -77,6 +78,8 @@ pub(super) struct Order {
     messages: HashMap<u32, VecDeque<Clock>>,
     /// Messages may have been missed, so that it is not known which one is polled.
     has_missed: bool,
+    /// By the index of a completion queue: orders an event behind what threads have done before they armed the queue.
+    armed: HashMap<u32, Box<Sync>>,
 }
 
 impl Order {
@@ -95,6 +98,7 @@ impl Order {
             words: Box::default(),
             messages: HashMap::new(),
             has_missed: false,
+            armed: HashMap::new(),
         };
         order.learns_all(arena);
         order.tells(arena);
@@ -148,6 +152,24 @@ impl Order {
         self.learns_all(arena);
     }
 
+    /// The calling thread has got an event of the connection manager, which is behind what threads of this process have
+    /// asked that for.
+    pub(super) fn hears_of_connection(&mut self, arena: &Arena) {
+        self.hears_all(arena);
+        let newest = arena.clocks[self.me as usize].newest();
+        self.sanitizer.acquire(self.moment(newest));
+    }
+
+    /// The calling thread arms a completion queue.
+    pub(super) fn arms(&mut self, cq: u32) {
+        self.sanitizer.release(self.armed.entry(cq).or_default());
+    }
+
+    /// The calling thread has taken an event of a completion queue, which another thread may have armed.
+    pub(super) fn takes_event(&mut self, cq: u32) {
+        self.armed.get(&cq).into_iter().for_each(|armed| self.sanitizer.acquire(armed));
+    }
+
     fn learns_all(&mut self, arena: &Arena) {
         for index in arena.clocked.all() {
             let clocks = &arena.clocks[index];
@@ -165,7 +187,8 @@ impl Order {
     /// The calling thread has polled a message of a queue pair. Returns the moment of this process of which its sender
     /// knew; none if it may know all.
     pub(super) fn hears_message(&mut self, arena: &Arena, qpn: u32) -> Option<u64> {
-        let clock = self.messages.get_mut(&qpn).and_then(VecDeque::pop_front);
+        let messages = self.messages.get_mut(&qpn);
+        let clock = self.sanitizer.unseen(|| messages.and_then(VecDeque::pop_front));
         let known = clock.filter(|clock| !self.has_missed && !clock.knows_all());
         let Some(clock) = known else {
             self.hears_all(arena);
@@ -236,7 +259,7 @@ impl Order {
         clock.learn(Subject::Requests(told.qpn), told.moment);
         let messages = self.messages.entry(told.to).or_default();
         if messages.len() < MESSAGES && !self.has_missed {
-            messages.push_back(clock);
+            self.sanitizer.unseen(|| messages.push_back(clock));
         } else {
             self.has_missed();
         }

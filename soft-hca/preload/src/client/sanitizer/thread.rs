@@ -6,12 +6,13 @@
 //! | `__tsan_get_current_fiber`, `__tsan_switch_to_fiber` | around the device's accesses: what is told between is the queue's |
 //! | `__tsan_read_range_pc`, `__tsan_write_range_pc` | for each SGE; the place is that of the post |
 //! | `__tsan_func_entry`, `__tsan_func_exit` | for the frames of the post, which a report shows |
+//! | `AnnotateIgnoreReadsBegin` and its three like | while a thread moves large data of this library's own, of which it sees calls of `memcpy` and no locks |
 //! | `__tsan_release`, `__tsan_acquire` | where the one happens before the other: post and access, access and poll |
 //!
-//! All but the last two and the `_pc` forms are in `sanitizer/tsan_interface.h`; gcc from 10 and clang export all.
+//! The fibers' are in `sanitizer/tsan_interface.h`, the annotations in `dynamic_annotations.h`; gcc from 10 and clang export all.
 #![allow(unsafe_code, reason = "ThreadSanitizer's functions")]
 
-use std::ffi::{CStr, c_char, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 
 use super::runtime::function;
 
@@ -32,7 +33,13 @@ pub(super) struct ThreadSanitizer {
     write: unsafe extern "C" fn(*mut c_void, c_ulong, *mut c_void),
     enter: unsafe extern "C" fn(*mut c_void),
     exit: unsafe extern "C" fn(),
+    /// Reads and writes.
+    ignore: [Annotation; 2],
+    heed: [Annotation; 2],
 }
+
+/// A function that takes the name of a source file and a line there.
+type Annotation = unsafe extern "C" fn(*const c_char, c_int);
 
 /// A fiber that makes the accesses of one queue of the device. Reports still know what it has accessed when it is gone.
 #[derive(Debug)]
@@ -115,6 +122,11 @@ impl ThreadSanitizer {
                 write: function(c"__tsan_write_range_pc")?,
                 enter: function(c"__tsan_func_entry")?,
                 exit: function(c"__tsan_func_exit")?,
+                ignore: [
+                    function(c"AnnotateIgnoreReadsBegin")?,
+                    function(c"AnnotateIgnoreWritesBegin")?,
+                ],
+                heed: [function(c"AnnotateIgnoreReadsEnd")?, function(c"AnnotateIgnoreWritesEnd")?],
             })
         }
     }
@@ -126,6 +138,17 @@ impl ThreadSanitizer {
         let fiber = Fiber { sanitizer: self, fiber };
         fiber.rename(name);
         fiber
+    }
+
+    /// Does something with data of this library's that are as large as to be copied by `memcpy`, which the runtime sees, under a
+    /// lock that it does not see. Nothing else: memory that is allocated meanwhile is no longer known as free.
+    pub(super) fn unseen<T>(self, f: impl FnOnce() -> T) -> T {
+        // SAFETY: may be called by any thread, with a C string, in pairs; `f` does not unwind, as it moves data only.
+        self.ignore.iter().for_each(|begin| unsafe { begin(c"soft-hca".as_ptr(), 0) });
+        let done = f();
+        // SAFETY: as before.
+        self.heed.iter().for_each(|end| unsafe { end(c"soft-hca".as_ptr(), 0) });
+        done
     }
 
     /// Orders what the calling thread has done so far before what follows [`ThreadSanitizer::acquire`].

@@ -149,10 +149,10 @@ impl UverbsFile {
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
         strict::before_arming(self.process);
-        sanitizer::takes(self.process);
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;
+        sanitizer::arms(self.process, cq.index());
         port_lease::armed();
         self.process.actor().arm(cq.index(), request.solicited_only != 0);
         strict::owe(&self.process.arena, cq.index());

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -131,6 +132,9 @@ int main(int count, char **arguments)
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     pid_t server = fork();
     to_peer = sockets[server != 0];
+    /* A test kills the one that it has started. */
+    if (!server)
+        check(!prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");
     prepare();
     if (!strcmp(how, "ends")) {
         if (server)

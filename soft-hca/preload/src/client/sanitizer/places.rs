@@ -54,11 +54,18 @@ fn line(callers: &[usize]) -> Option<String> {
         let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
         let (file, line) = text.rsplit_once(':')?;
         let is_known = line.parse::<u32>().is_ok_and(|line| line > 0);
-        let is_header = file.contains("/infiniband/") || file.contains("/rdma/");
-        let name = Path::new(file).file_name()?.to_str()?;
-        (is_known && !is_header).then(|| format!("{name}:{line}"))
+        let file = Path::new(file);
+        let name = file.file_name()?.to_str()?;
+        (is_known && !is_of_libraries(file)).then(|| format!("{name}:{line}"))
     });
     { lines }.next()
+}
+
+/// Whether a source file is a header of libibverbs or librdmacm, which have them in folders of these names.
+fn is_of_libraries(file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    let is_header = file.extension().is_some_and(|extension| extension == "h");
+    is_header && folder.is_some_and(|folder| folder == "infiniband" || folder == "rdma")
 }
 
 /// The file of code, and the call's offset there, for `addr2line`.
@@ -70,6 +77,23 @@ fn offset(callers: &[usize]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_of_libraries_are_no_places() {
+        for header in
+            ["/usr/include/infiniband/verbs.h", "/opt/rdma-core/librdmacm/rdma/rdma_cma.h"]
+        {
+            assert!(is_of_libraries(Path::new(header)));
+        }
+        for own in [
+            "/home/me/rdma/server.c",
+            "/home/me/rdma/src/wire.h",
+            "/home/me/infiniband/a.rs",
+            "a.h",
+        ] {
+            assert!(!is_of_libraries(Path::new(own)));
+        }
+    }
 
     #[test]
     fn without_a_sanitizer_a_place_is_an_offset_in_a_file() {

@@ -26,8 +26,10 @@ unsafe fn wait(fd: c_int, site: Site) -> c_int {
         return fail(Errno::EAGAIN);
     }
     let waiting = trace::at(site, || client::wait(fd));
+    let at_port = keeping_errno(|| client::may_bring_events([fd]).then(client::wait_at_port)?);
+    let mut asked = [entry(fd, libc::POLLIN)];
     // SAFETY: no mask.
-    let waited = unsafe { waits::wait(&mut [entry(fd, libc::POLLIN)], None, ptr::null()) };
+    let waited = unsafe { waits::wait(&mut asked, None, ptr::null(), at_port) };
     if let Some(waiting) = waiting {
         keeping_errno(|| trace::at(site, || waiting.ended(waited >= 0)));
     }

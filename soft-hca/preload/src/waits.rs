@@ -28,8 +28,8 @@ pub(crate) fn entry(fd: RawFd, events: i16) -> pollfd {
     pollfd { fd, events, revents: 0 }
 }
 
-/// Waits for `asked` as `ppoll(2)` does, no more than [`MOST_ASKED`], until a time of `CLOCK_MONOTONIC`, if there is one; at
-/// the port, too, where that may bring what is asked for, and for the end of the daemon.
+/// Waits for `asked` as `ppoll(2)` does, no more than [`MOST_ASKED`], until a time of `CLOCK_MONOTONIC`, if there is one; for
+/// the end of the daemon, too, and at the port.
 ///
 /// # Safety
 ///
@@ -38,9 +38,9 @@ pub(crate) unsafe fn wait(
     asked: &mut [pollfd],
     until: Option<u64>,
     mask: *const sigset_t,
+    mut at_port: Option<AtPort>,
 ) -> c_int {
     let mut watched = client::watched();
-    let mut at_port = keeping_errno(|| client::wait_at_port(asked.iter().map(|asked| asked.fd)));
     let waited = loop {
         let mut entries: ArrayVec<_, MOST_WATCHED> = asked.iter().copied().collect();
         entries.push(entry(watched.unwrap_or(-1), 0));
@@ -101,15 +101,29 @@ unsafe fn asked<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]>
     client::may_bring_events(asked.iter().map(|asked| asked.fd)).then_some(asked)
 }
 
+/// Waits, if the thread asks for completion events; else the C library's function is to be called.
+///
+/// # Safety
+///
+/// As `ppoll(2)`.
+unsafe fn wait_for_events(
+    asked: Option<&mut [pollfd]>,
+    until: impl FnOnce() -> Option<u64>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let at_port = || keeping_errno(client::wait_at_port);
+    // SAFETY: the caller says so.
+    asked.map(|asked| unsafe { wait(asked, until(), mask, at_port()) })
+}
+
 /// `poll(2)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-    match unsafe { asked(fds, count) }.filter(|_| timeout != 0) {
-        // SAFETY: no mask.
-        Some(asked) => unsafe { wait(asked, end_of(timeout), ptr::null()) },
-        // SAFETY: as before.
-        None => unsafe { real::poll(fds, count, timeout) },
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's; there is no mask.
+    unsafe {
+        let asked = asked(fds, count).filter(|_| timeout != 0);
+        wait_for_events(asked, || end_of(timeout), ptr::null())
+            .unwrap_or_else(|| real::poll(fds, count, timeout))
     }
 }
 
@@ -121,16 +135,13 @@ pub unsafe extern "C-unwind" fn __poll_chk(
     timeout: c_int,
     bytes: usize,
 ) -> c_int {
-    if count as usize > bytes / size_of::<pollfd>() {
-        // SAFETY: the C library ends the program.
-        return unsafe { real::__poll_chk(fds, count, timeout, bytes) };
-    }
-    // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-    match unsafe { asked(fds, count) }.filter(|_| timeout != 0) {
-        // SAFETY: no mask.
-        Some(asked) => unsafe { wait(asked, end_of(timeout), ptr::null()) },
-        // SAFETY: as before.
-        None => unsafe { real::__poll_chk(fds, count, timeout, bytes) },
+    // The C library ends a program whose array is smaller.
+    let fits = count as usize <= bytes / size_of::<pollfd>();
+    // SAFETY: the caller keeps this function's contract, which is that of the C library's; there is no mask.
+    unsafe {
+        let asked = if fits && timeout != 0 { asked(fds, count) } else { None };
+        wait_for_events(asked, || end_of(timeout), ptr::null())
+            .unwrap_or_else(|| real::__poll_chk(fds, count, timeout, bytes))
     }
 }
 
@@ -157,11 +168,11 @@ pub unsafe extern "C-unwind" fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
-    match unsafe { asked(fds, count).zip(end_of_time(timeout)) } {
-        // SAFETY: as before.
-        Some((asked, until)) => unsafe { wait(asked, until, mask) },
-        // SAFETY: as before.
-        None => unsafe { real::ppoll(fds, count, timeout, mask) },
+    unsafe {
+        let asked = asked(fds, count).and_then(|asked| Some((asked, end_of_time(timeout)?)));
+        let (asked, until) = asked.unzip();
+        wait_for_events(asked, || until.flatten(), mask)
+            .unwrap_or_else(|| real::ppoll(fds, count, timeout, mask))
     }
 }
 
@@ -194,7 +205,9 @@ unsafe fn wait_for_set(
 ) -> c_int {
     loop {
         // SAFETY: the caller answers for the mask.
-        let waited = unsafe { wait(&mut [entry(set, libc::POLLIN)], until, mask) };
+        let waited = unsafe {
+            wait(&mut [entry(set, libc::POLLIN)], until, mask, keeping_errno(client::wait_at_port))
+        };
         if waited <= 0 {
             return waited;
         }

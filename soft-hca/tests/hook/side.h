@@ -139,12 +139,18 @@ static inline void close_side(struct side *side)
     check(!ibv_close_device(side->context), "ibv_close_device");
 }
 
+static inline struct name name_of(struct side *side)
+{
+    struct name name = {.qpn = side->qp->qp_num, .rkey = side->mr->rkey,
+                        .address = (uintptr_t)side->memory};
+    check(!ibv_query_gid(side->context, 1, 1, &name.gid), "ibv_query_gid");
+    return name;
+}
+
 /* Tells the other side what this one is called, and hears what that one is. */
 static inline struct name exchange_names(struct side *side)
 {
-    struct name own = {.qpn = side->qp->qp_num, .rkey = side->mr->rkey,
-                       .address = (uintptr_t)side->memory}, peer;
-    check(!ibv_query_gid(side->context, 1, 1, &own.gid), "ibv_query_gid");
+    struct name own = name_of(side), peer;
     say(&own, sizeof own);
     hear(&peer, sizeof peer);
     return peer;

@@ -17,13 +17,6 @@ static int of_taker;
 /* Of these, the taker loads what the asker has stored. */
 static int notes[MESSAGES], last_note;
 
-static struct name name_of(struct side *side)
-{
-    struct name name = {.qpn = side->qp->qp_num};
-    check(!ibv_query_gid(side->context, 1, 1, &name.gid), "ibv_query_gid");
-    return name;
-}
-
 static void takes_event(enum rdma_cm_event_type expected)
 {
     struct rdma_cm_event *event;

@@ -252,9 +252,9 @@ pub fn joins_set(set: RawFd, fd: RawFd) {
     }
 }
 
-/// A thread is about to wait for descriptors: at the port, too, if that may bring events to them.
-pub fn wait_at_port(fds: impl IntoIterator<Item = RawFd>) -> Option<AtPort> {
-    may_bring_events(fds).then(AtPort::begin)?
+/// A thread is about to wait for descriptors that bring completion events: at the port, too.
+pub fn wait_at_port() -> Option<AtPort> {
+    AtPort::begin()
 }
 
 /// The device file behind a descriptor, for `fstat(2)`; `None` for event descriptors.

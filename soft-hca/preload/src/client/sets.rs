@@ -1,11 +1,13 @@
 //! Sets of `epoll` that have completion channels in them.
 //!
-//! A set stays marked until its descriptor is closed, though its channels may have left it: its waits are for a little more
-//! than they need to be then.
+//! A set stays marked until `close(2)`, though its channels may have left it, or its descriptor was closed by another call:
+//! the waits of such a descriptor cost a little more.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::memory_owner;
 
 /// Descriptors below this are known.
 const KNOWN: usize = 65536;
@@ -33,7 +35,10 @@ pub(crate) fn is_set_with_channels(fd: RawFd) -> bool {
 /// A descriptor is about to be closed. A signal handler may call this.
 pub fn closes_set(fd: RawFd) {
     if let Some((word, bit)) = place(fd).filter(|(word, bit)| word.load(Relaxed) & bit != 0) {
-        word.fetch_and(!bit, Release);
+        // A child of `vfork` has this memory, and descriptors of its own.
+        if !memory_owner::borrowed() {
+            word.fetch_and(!bit, Release);
+        }
     }
 }
 

@@ -244,6 +244,9 @@ struct SeedsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     time_limit: u64,
+    /// Have the programs' sleeps go by the fabric's clock
+    #[arg(long)]
+    skip_sleeps: bool,
     #[command(flatten)]
     fabrics: Fabrics,
 }
@@ -580,8 +583,8 @@ fn seeds(args: SeedsArgs) -> Result<bool, Error> {
         ..Demo::on_soft_hca(bin_dir(args.bin_dir)?, private::ADDRESS)
     };
     let seeds = args.first..args.first + u64::from(args.seeds);
-    let selection =
-        seeds::Selection { demo, examples: args.example, seeds, share: args.fabrics.share };
+    let SeedsArgs { example: examples, skip_sleeps, fabrics: Fabrics { share, .. }, .. } = args;
+    let selection = seeds::Selection { demo, examples, seeds, skip_sleeps, share };
     let counts = seeds::run(&selection, &mut out)?;
     if args.fabrics.json_counts {
         write_json(&counts, &mut out)?;

@@ -34,6 +34,8 @@ pub struct Selection {
     pub examples: Vec<String>,
     /// The seeds.
     pub seeds: Range<u64>,
+    /// Their sleeps go by the fabric's clock.
+    pub skip_sleeps: bool,
     /// Only this share of the examples.
     pub share: Option<Share>,
 }
@@ -65,9 +67,9 @@ impl Selection {
         let (mut failed, mut why, mut seeds) = (Vec::new(), String::new(), 0);
         for seed in self.seeds.clone() {
             let mut plan = self.demo.plan(example, Some(&example.few()))?;
-            plan.server = plan.server.map(|program| strictly(seed, &program));
+            plan.server = plan.server.map(|program| self.strictly(seed, &program));
             if let Some(Client::Program(client)) = &mut plan.client {
-                *client = strictly(seed, client);
+                *client = self.strictly(seed, client);
             }
             let (outcome, verdict) = self.demo.play(example, plan, &mut Unobserved)?;
             seeds += 1;
@@ -91,11 +93,14 @@ impl Selection {
         let line = format!("{line}  {reason}");
         Ok((is_good, format!("{}\n{why}", line.trim_end())))
     }
-}
 
-/// The same program with a seed.
-fn strictly(seed: u64, program: &Program) -> Program {
-    soft_hca::run(&[&format!("--strict={seed}")], program)
+    /// The same program with a seed.
+    fn strictly(&self, seed: u64, program: &Program) -> Program {
+        let seed = format!("--strict={seed}");
+        let skips = self.skip_sleeps.then_some("--skip-sleeps");
+        let options: Vec<&str> = [&seed[..]].into_iter().chain(skips).collect();
+        soft_hca::run(&options, program)
+    }
 }
 
 #[cfg(test)]

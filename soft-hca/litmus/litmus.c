@@ -2,12 +2,15 @@
  * Litmus tests of the order that RDMA keeps: each is a few requests whose outcome a program might be surprised by.
  *
  *   litmus --list               names the tests, a line each: row, name, whether the outcome is allowed, what is done
- *   litmus NAME|all [--runs N]  runs one, or all: how often the outcome was seen
+ *   litmus NAME...|all          runs some, or all: how often the outcome was seen
+ *          [--runs N]           of so many runs, 100 if not told
+ *          [--b COMMAND]        B is run by a command that takes another one behind it, such as one for another host
  *
  * Up to three processes with connected queue pairs. The exit status is 1 if something was seen that is forbidden.
  */
 #include "process.h"
 #include "tests.h"
+#include "windows.h"
 
 enum expectation { ALLOWED, FORBIDDEN };
 
@@ -60,6 +63,8 @@ static const struct test {
     {21, "sends-cross", ALLOWED, "A: send by queue pair 1; send by 2 | B: finds the second, not yet the first",
      {sends_cross_a, sends_cross_b}},
     {22, "datagrams-lost", ALLOWED, "A: 8 datagrams | B: receives fewer", {datagrams_a, datagrams_lost_b}},
+    {22, "datagrams-order", ALLOWED, "A: 8 datagrams | B: receives one before another that was sent earlier",
+     {datagrams_a, datagrams_order_b}},
     {22, "datagrams-twice", FORBIDDEN, "A: 8 datagrams | B: receives one twice", {datagrams_a, datagrams_twice_b}},
     {23, "imm", FORBIDDEN, "A: put x,1; put of 64 words with immediate data | B: polls it, a word or x is old",
      {imm_a, imm_b}},
@@ -67,6 +72,15 @@ static const struct test {
     {24, "put-send-relaxed", FORBIDDEN, "as put-send, where relaxed ordering is allowed", {put_send_relaxed_a, put_send_b}},
     {24, "imm-relaxed", FORBIDDEN, "A: put x,1; put with immediate data, relaxed | B: polls it, reads x=0",
      {imm_relaxed_a, put_send_b}},
+    {25, "bind-send", FORBIDDEN, "B: binds a window; sends its key | A: polls it; put by the key is refused",
+     {bind_send_a, bind_send_b}},
+    {25, "put-send-inv", FORBIDDEN, "A: put x,1 by a window's key; send that invalidates it | B: polls it, reads x=0",
+     {put_send_inv_a, put_send_inv_b}},
+    {25, "send-inv-put", FORBIDDEN, "A: send that invalidates a key | B: polls it | A: put by the key succeeds",
+     {send_inv_put_a, send_inv_put_b}},
+    {25, "inv-put", FORBIDDEN, "B: invalidates a key; polls | A: put by the key succeeds", {inv_put_a, inv_put_b}},
+    {25, "put-inv", FORBIDDEN, "A: put x,1 by a key; polls | B: invalidates it; polls; x=5; it is not 5 in the end",
+     {put_inv_a, put_inv_b}},
     {26, "answered", ALLOWED, "A: send; polls B's answer; the send has no completion yet", {answered_a, answered_b}},
     {27, "word", FORBIDDEN, "A: put of 8 words | B: sees a part of a word new", {word_a, word_b}},
     {28, "reset", FORBIDDEN, "A: put of 8 words | B: sees one, stores 5 to it; it is not 5 in the end", {reset_a, reset_b}},
@@ -103,8 +117,10 @@ static void take_part(void)
 {
     int number;
     open_device();
+    register_memory();
     connect_all();
     while (recv(to[REFEREE], &number, sizeof number, MSG_WAITALL) == sizeof number) {
+        run++;
         reset_memory();
         wait_for_all();
         char is_weak = tests[number].does[me] ? tests[number].does[me]() : 0;
@@ -161,8 +177,23 @@ static void become(int process, int sockets[PROCESSES + 1][PROCESSES + 1])
                 close(sockets[one][other]);
 }
 
-/* Starts the processes; this one is their referee. */
-static void start(pid_t children[PROCESSES])
+/* An argument of a process that is run by a command; behind it are its number and those of its sockets. */
+static const char take_part_here[] = "--take-part";
+
+/* Has a command run this process. */
+static void be_run_by(const char *command)
+{
+    char program[4096] = "", line[8192];
+    must(readlink("/proc/self/exe", program, sizeof program - 1) > 0, "/proc/self/exe");
+    snprintf(line, sizeof line, "exec %s '%s' %s %d %d %d %d", command, program, take_part_here, me, to[A], to[C],
+             to[REFEREE]);
+    execl("/bin/sh", "sh", "-c", line, NULL);
+    must(0, "/bin/sh");
+}
+
+/* Starts the processes; this one is their referee. It opens the device, too: the time of strict runs stands still only while
+ * programs run that have opened it, and the processes are to wait for nobody else. */
+static void start(pid_t children[PROCESSES], const char *b_by)
 {
     int sockets[PROCESSES + 1][PROCESSES + 1];
     for (int one = 0; one <= PROCESSES; one++)
@@ -177,10 +208,13 @@ static void start(pid_t children[PROCESSES])
         must(children[process] >= 0, "fork");
         if (children[process] == 0) {
             become(process, sockets);
+            if (process == B && b_by)
+                be_run_by(b_by);
             take_part();
         }
     }
     become(REFEREE, sockets);
+    open_device();
 }
 
 static int list(void)
@@ -194,30 +228,55 @@ static int list(void)
 
 static int usage(const char *name)
 {
-    fprintf(stderr, "usage: %s --list | NAME|all [--runs N]\n", name);
+    fprintf(stderr, "usage: %s --list | NAME...|all [--runs N] [--b COMMAND]\n", name);
     return 2;
+}
+
+/* Which tests the names are of; 0 if one of them is of none. */
+static int are_chosen(char **names, int count, int is_chosen[TESTS])
+{
+    for (int name = 0; name < count; name++) {
+        int is_all = !strcmp(names[name], "all"), is_known = 0;
+        for (int number = 0; number < TESTS; number++)
+            if (is_all || !strcmp(names[name], tests[number].name))
+                is_known = is_chosen[number] = 1;
+        if (!is_known)
+            return 0;
+    }
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
     pid_t children[PROCESSES];
-    int runs = 100, count = 0, is_right = 1;
+    const char *b_by = NULL;
+    int runs = 100, is_right = 1, is_chosen[TESTS] = {0};
     if (argc == 2 && !strcmp(argv[1], "--list"))
         return list();
-    if (argc == 4 && !strcmp(argv[2], "--runs"))
-        runs = atoi(argv[3]);
-    else if (argc != 2)
-        return usage(argv[0]);
-    int is_all = !strcmp(argv[1], "all");
-    for (int number = 0; number < TESTS; number++)
-        count += is_all || !strcmp(argv[1], tests[number].name);
-    if (count == 0 || runs <= 0)
+    if (argc == 6 && !strcmp(argv[1], take_part_here)) {
+        me = atoi(argv[2]);
+        to[A] = atoi(argv[3]);
+        to[C] = atoi(argv[4]);
+        to[REFEREE] = atoi(argv[5]);
+        take_part();
+    }
+    int end = 1;
+    while (end < argc && argv[end][0] != '-')
+        end++;
+    for (int option = end; option < argc; option += 2)
+        if (option + 1 < argc && !strcmp(argv[option], "--runs"))
+            runs = atoi(argv[option + 1]);
+        else if (option + 1 < argc && !strcmp(argv[option], "--b"))
+            b_by = argv[option + 1];
+        else
+            return usage(argv[0]);
+    if (end == 1 || runs <= 0 || !are_chosen(argv + 1, end - 1, is_chosen))
         return usage(argv[0]);
     /* A process that ends early has said why. */
     signal(SIGPIPE, SIG_IGN);
-    start(children);
+    start(children, b_by);
     for (int number = 0; number < TESTS; number++)
-        if (is_all || !strcmp(argv[1], tests[number].name))
+        if (is_chosen[number])
             is_right &= report(number, runs);
     for (int process = 0; process < PROCESSES; process++)
         close(to[process]);

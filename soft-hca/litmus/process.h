@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 enum process { A, B, C, PROCESSES, REFEREE = PROCESSES };
-/* Connections: two between A and B, one of which B's end takes its receives from a shared queue, and those of C. */
-enum link { QP1, QP2, SHARED, AC, CB, LINKS, DATAGRAMS = LINKS };
+/* Connections: two between A and B, one of which B's end takes its receives from a shared queue, and those of C; and one
+ * between A and B that a test makes for itself. */
+enum link { QP1, QP2, SHARED, AC, CB, LINKS, DATAGRAMS = LINKS, OWN };
 
 enum { WORDS = 1024, DEPTH = 64, STOCK = 16, SIGNALED = IBV_SEND_SIGNALED, FENCED = IBV_SEND_SIGNALED | IBV_SEND_FENCE };
 /* A queue may be found empty some times although there is a completion in it. */
@@ -21,7 +22,7 @@ enum { LOOKS = 16 };
 /* The same in each process: what it names here is named so at a peer, too. */
 struct memory {
     volatile uint64_t x, y, r1, r2, one, two, thousand, flush;
-    volatile uint64_t block[WORDS], ones[WORDS], twos[WORDS], received[LINKS + 1][STOCK][8];
+    volatile uint64_t block[WORDS], ones[WORDS], twos[WORDS], received[OWN + 1][STOCK][8];
 };
 
 /* The words that the other end has to know of one. */
@@ -48,7 +49,9 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_mr *region, *relaxed_region;
 static struct ibv_ah *handle;
-static struct end ends[LINKS + 1];
+static struct end ends[OWN + 1];
+/* The number of the run. */
+static uint64_t run;
 
 static void must(int is_so, const char *what)
 {
@@ -193,6 +196,18 @@ static int poll_some(struct ibv_cq *cq, struct ibv_wc *wc)
     return found;
 }
 
+/* The status of the only send that was posted. */
+static enum ibv_wc_status poll_status(enum link link)
+{
+    struct ibv_wc wc;
+    int found;
+    while (!(found = ibv_poll_cq(ends[link].sends, 1, &wc)))
+        ;
+    must(found > 0, "ibv_poll_cq");
+    ends[link].posted = 0;
+    return wc.status;
+}
+
 /* The completion of so many sends. */
 static void poll_sends(enum link link, int count)
 {
@@ -264,12 +279,16 @@ static void open_device(void)
     context = ibv_open_device(devices[0]);
     must(context != NULL, "ibv_open_device");
     ibv_free_device_list(devices);
+}
+
+static void register_memory(void)
+{
     pd = ibv_alloc_pd(context);
     must(pd != NULL, "ibv_alloc_pd");
     m = aligned_alloc(4096, (sizeof *m + 4095) / 4096 * 4096);
     must(m != NULL, "aligned_alloc");
     memset((void *)m, 0, sizeof *m);
-    region = ibv_reg_mr(pd, (void *)m, sizeof *m, RIGHTS);
+    region = ibv_reg_mr(pd, (void *)m, sizeof *m, RIGHTS | IBV_ACCESS_MW_BIND);
     relaxed_region = ibv_reg_mr(pd, (void *)m, sizeof *m, RIGHTS | IBV_ACCESS_RELAXED_ORDERING);
     must(region && relaxed_region, "ibv_reg_mr");
 }
@@ -335,6 +354,13 @@ static void add_end(enum link link, int peer)
     /* A message is not to come before its receiver is ready. */
     char byte = 0;
     exchange(peer, &byte, &byte, 1);
+}
+
+static void remove_end(enum link link)
+{
+    struct end *end = &ends[link];
+    must(!ibv_destroy_qp(end->qp) && !ibv_destroy_cq(end->sends) && !ibv_destroy_cq(end->receives), "ibv_destroy");
+    memset(end, 0, sizeof *end);
 }
 
 static void connect_all(void)

@@ -11,7 +11,7 @@ use soft_hca_core::device_spec::{self, DeviceName, DeviceSpec, Devices, PortName
 use soft_hca_daemon::device::like;
 use soft_hca_fault::{self, Plan};
 use soft_hca_record::check::Rule;
-use soft_hca_verbs::{Choices, RequestSpan};
+use soft_hca_verbs::Choices;
 
 use super::check::Format;
 use super::{doctor, fabric};
@@ -272,16 +272,20 @@ pub struct DeviceArgs {
         verbatim_doc_comment
     )]
     pub strict: Option<Option<u64>>,
-    /// Make these kinds of choices alone, and be as kind as possible otherwise
+    /// Make these choices alone, and be as kind as possible otherwise
     ///
-    /// KINDS are names, separated by commas, or `none`: `soft-hca run --seeds` says which ones matter.
-    #[arg(long, value_name = "KINDS", verbatim_doc_comment)]
+    /// CHOICES are names of kinds, separated by commas, or `none`: `soft-hca run --seeds` says which ones matter.
+    /// Behind a name there may be a colon and the numbers of those things that it is about, such as each queue
+    /// pair's requests, from 1 on: `early:3`, `early:3-7`, or `early:3-` for all from there on.
+    #[arg(long, value_name = "CHOICES", verbatim_doc_comment)]
     pub only_choices: Option<Choices>,
-    /// Make choices about these send work requests alone, and be as kind as possible to others
+    /// With --strict: have sleeps of the program's own end as soon as nothing else goes on
     ///
-    /// They are counted for each queue pair, from 1 on: N, FROM-TO, or FROM- for all from there on.
-    #[arg(long, value_name = "NUMBERS", verbatim_doc_comment)]
-    pub only_requests: Option<RequestSpan>,
+    /// sleep, usleep, nanosleep and the like go by the fabric's clock, which stands still while programs run, and skips to what is
+    /// due next when all wait. For programs that sleep to wait for each other: somebody from outside, such as a terminal,
+    /// is not waited for.
+    #[arg(long, verbatim_doc_comment)]
+    pub skip_sleeps: bool,
     /// Have the limits of an adapter, and refuse what it refuses, as far as its driver's source says
     ///
     /// Everything that is not known of it is as ever. Completions that have failed have its vendor_err, where that
@@ -319,8 +323,8 @@ impl DeviceArgs {
     /// How a program is run strictly with a seed.
     pub fn strict_with(&self, seed: u64) -> Result<Strict, config::Error> {
         let choices = config::strict_choices(self.only_choices)?;
-        let requests = config::strict_requests(self.only_requests)?;
-        Ok(Strict { seed, choices, requests })
+        let skips_sleeps = self.skip_sleeps || config::skips_sleeps();
+        Ok(Strict { seed, choices, skips_sleeps })
     }
 
     /// The options of these arguments, or of the environment.

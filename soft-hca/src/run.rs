@@ -77,10 +77,10 @@ pub(super) fn prepare(options: &Options) -> Result<(Command, Membership), Error>
     if let Some(faults) = &options.faults {
         command.env(config::FAULT, faults.clone().seeded().to_string());
     }
-    if let Some(Strict { seed, choices, requests }) = options.strict {
+    if let Some(Strict { seed, choices, skips_sleeps }) = options.strict {
         command.env(config::STRICT, seed.to_string());
         command.env(config::STRICT_CHOICES, choices.to_string());
-        command.env(config::STRICT_REQUESTS, requests.to_string());
+        command.env(config::SKIP_SLEEPS, u8::from(skips_sleeps).to_string());
     }
     if std::env::var_os(provider::DRIVERS).is_none() && !Path::new(RXE_DRIVER).exists() {
         command.env(provider::DRIVERS, "rxe");

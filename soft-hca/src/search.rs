@@ -1,12 +1,13 @@
 //! The choices by which a run with a seed fails.
 
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use soft_hca_core::config::Strict;
-use soft_hca_verbs::{Choice, Choices, RequestSpan};
+use soft_hca_verbs::{Choice, Choices, NumberSpan};
 
 use super::Error;
-use super::posted::Posted;
+use super::subjects::Subjects;
 
 /// How often a run is repeated to see whether it always fails.
 const REPETITIONS: u32 = 3;
@@ -19,7 +20,7 @@ const INTERRUPTED: [u8; 2] = [130, 143];
 pub(super) enum Found {
     /// It does not fail each time: with these choices so often, of [`REPETITIONS`].
     Sometimes(Strict, u32),
-    /// It fails each time with these, and did not without one of the kinds, or with fewer requests.
+    /// It fails each time with these, and did not without one of the kinds, or with fewer numbers of one.
     Needed(Strict),
     /// The time was over when others may not have been needed.
     InPart(Strict),
@@ -68,12 +69,13 @@ impl<R: FnMut(Strict) -> Result<u8, Error>> Search<R> {
     }
 
     /// Leaves out the kinds without which it fails, too.
-    fn fewer_kinds(&mut self, mut found: Strict) -> Result<Strict, Stop> {
-        let without_all = Strict { choices: Choices::NONE, ..found };
-        if self.fails(without_all, found)? {
+    fn fewer_kinds(&mut self, all: Strict) -> Result<Strict, Stop> {
+        let without_all = Strict { choices: Choices::NONE, ..all };
+        if self.fails(without_all, all)? {
             return Ok(without_all);
         }
-        for choice in found.choices.iter() {
+        let mut found = all;
+        for (choice, _) in all.choices.iter() {
             let without = Strict { choices: found.choices.without(choice), ..found };
             if self.fails(without, found)? {
                 found = without;
@@ -82,14 +84,19 @@ impl<R: FnMut(Strict) -> Result<u8, Error>> Search<R> {
         Ok(found)
     }
 
-    /// Leaves out the requests at the end, and then those at the beginning, without which it fails, too. A queue pair
-    /// has `most` at most.
-    fn fewer_requests(&mut self, mut found: Strict, most: u32) -> Result<Strict, Stop> {
-        let first = found.requests.first();
-        let (mut low, mut high) = (first, found.requests.last().min(most));
+    /// Leaves out the numbers at the end, and then those at the beginning, without which it fails, too. There is none above
+    /// `most`.
+    fn fewer_numbers(
+        &mut self,
+        mut found: Strict,
+        (choice, numbers): (Choice, NumberSpan),
+        most: u32,
+    ) -> Result<Strict, Stop> {
+        let first = numbers.first();
+        let (mut low, mut high) = (first, numbers.last().min(most));
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fails_from(first, middle, found)? {
+            match self.fails_from(choice, first..=middle, found)? {
                 Some(fewer) => (found, high) = (fewer, middle),
                 None => low = middle + 1,
             }
@@ -98,7 +105,7 @@ impl<R: FnMut(Strict) -> Result<u8, Error>> Search<R> {
         let mut low = first;
         while low < high {
             let middle = high - (high - low) / 2;
-            match self.fails_from(middle, last, found)? {
+            match self.fails_from(choice, middle..=last, found)? {
                 Some(fewer) => (found, low) = (fewer, middle),
                 None => high = middle - 1,
             }
@@ -106,24 +113,33 @@ impl<R: FnMut(Strict) -> Result<u8, Error>> Search<R> {
         Ok(found)
     }
 
-    /// The choices about requests from one number to another, if it fails with these.
-    fn fails_from(&mut self, first: u32, last: u32, found: Strict) -> Result<Option<Strict>, Stop> {
-        let Some(requests) = RequestSpan::new(first, last) else { return Ok(None) };
-        let fewer = Strict { requests, ..found };
+    /// The choices with only some numbers of a kind, if it fails with these.
+    fn fails_from(
+        &mut self,
+        choice: Choice,
+        numbers: RangeInclusive<u32>,
+        found: Strict,
+    ) -> Result<Option<Strict>, Stop> {
+        let Some(numbers) = NumberSpan::new(*numbers.start(), *numbers.end()) else {
+            return Ok(None);
+        };
+        let choices = found.choices.with(choice, Some(numbers));
+        let fewer = Strict { choices, ..found };
         Ok(self.fails(fewer, found)?.then_some(fewer))
     }
 
-    fn find(&mut self, all: Strict, most: u32) -> Result<Found, Stop> {
+    fn find(&mut self, all: Strict, most: impl Fn(Choice) -> u32) -> Result<Found, Stop> {
         let count = self.often(all)?;
         if count < REPETITIONS {
             return Ok(Found::Sometimes(all, count));
         }
         let kinds = self.fewer_kinds(all)?;
-        if kinds.choices.iter().any(Choice::is_of_request) {
-            let found = self.fewer_requests(kinds, most)?;
-            if self.often(found)? == REPETITIONS {
-                return Ok(Found::Needed(found));
-            }
+        let mut found = kinds;
+        for kind in kinds.choices.iter() {
+            found = self.fewer_numbers(found, kind, most(kind.0))?;
+        }
+        if found != kinds && self.often(found)? == REPETITIONS {
+            return Ok(Found::Needed(found));
         }
         Ok(match self.often(kinds)? {
             REPETITIONS => Found::Needed(kinds),
@@ -132,16 +148,16 @@ impl<R: FnMut(Strict) -> Result<u8, Error>> Search<R> {
     }
 }
 
-/// Looks for the choices by which a run has failed with a status, until a time. `most` send work requests were posted
-/// to a queue pair of it, and `again` runs it.
+/// Looks for the choices by which a run has failed with a status, until a time. They were about these subjects, and
+/// `again` runs it.
 pub(super) fn search(
     strict: Strict,
-    most: u32,
+    subjects: &Subjects,
     failed: u8,
     until: Instant,
     again: impl FnMut(Strict) -> Result<u8, Error>,
 ) -> Result<Found, Error> {
-    match (Search { failed, until, again }).find(strict, most) {
+    match (Search { failed, until, again }).find(strict, |choice| subjects.most(choice)) {
         Ok(found) => Ok(found),
         Err(Stop::Late(found)) if found == strict => Ok(Found::TooLate),
         Err(Stop::Late(found)) => Ok(Found::InPart(found)),
@@ -151,8 +167,8 @@ pub(super) fn search(
 }
 
 impl Found {
-    /// Says so on standard error, with the requests that are meant.
-    pub(super) fn say(self, posted: &Posted) {
+    /// Says so on standard error, with the entries that are meant.
+    pub(super) fn say(self, subjects: &Subjects) {
         match self {
             Self::Sometimes(strict, count) => eprintln!(
                 "soft-hca: with {strict} it fails in {count} of {REPETITIONS} repetitions: not only the \
@@ -163,14 +179,14 @@ impl Found {
             ),
             Self::Needed(strict) => {
                 eprintln!("soft-hca: with {strict} it fails, too, and not without one of them:");
-                say_each(strict, posted);
+                say_each(strict, subjects);
             }
             Self::InPart(strict) => {
                 eprintln!(
                     "soft-hca: with {strict} it fails, too; --search SECONDS looks longer for what \
                      is not needed:"
                 );
-                say_each(strict, posted);
+                say_each(strict, subjects);
             }
             Self::TooLate => {
                 eprintln!(
@@ -182,13 +198,9 @@ impl Found {
     }
 }
 
-fn say_each(strict: Strict, posted: &Posted) {
-    let Strict { choices, requests, .. } = strict;
-    for choice in choices.iter() {
-        eprintln!("    {choice}: {}", Choice::words(choice));
-    }
-    if requests != RequestSpan::ALL {
-        eprint!("{}", posted.name(requests));
+fn say_each(strict: Strict, subjects: &Subjects) {
+    for (choice, numbers) in strict.choices.iter() {
+        eprint!("{}", subjects.name(choice, numbers));
     }
 }
 
@@ -198,15 +210,14 @@ mod tests {
 
     use super::*;
 
-    const STRICT: Strict = Strict { seed: 7, choices: Choices::ALL, requests: RequestSpan::ALL };
+    const STRICT: Strict = Strict { seed: 7, choices: Choices::ALL, skips_sleeps: false };
 
-    fn with(choices: &str, requests: &str) -> Strict {
-        let (choices, requests) = (choices.parse().unwrap(), requests.parse().unwrap());
-        Strict { choices, requests, ..STRICT }
+    fn with(choices: &str) -> Strict {
+        Strict { choices: choices.parse().unwrap(), ..STRICT }
     }
 
-    /// The outcome if a program of so many requests that is given these choices and the number of the run ends with
-    /// a status.
+    /// The outcome if a program with so many things of each kind that is given these choices and the number of the run ends
+    /// with a status.
     fn found(most: u32, status: impl Fn(Strict, u32) -> u8) -> (Found, u32) {
         let mut runs = 0;
         let until = Instant::now() + Duration::from_secs(1000);
@@ -215,35 +226,36 @@ mod tests {
             runs += 1;
             Ok(status(strict, runs))
         };
-        let found = search(STRICT, most, 2, until, again).unwrap();
+        let found = search(STRICT, &Subjects::so_many(most), 2, until, again).unwrap();
         (found, runs)
     }
 
     #[test]
     fn kinds_that_are_needed_are_left() {
         let fails = |strict: Strict| {
-            [Choice::Poll, Choice::Event].iter().all(|choice| strict.choices.has(*choice))
+            let is_all = |choice| strict.choices.of(choice) == Some(NumberSpan::ALL);
+            [Choice::Poll, Choice::Event].into_iter().all(is_all)
         };
-        let (by_two, runs) = found(100, |strict, _| if fails(strict) { 2 } else { 0 });
-        assert_eq!((by_two, runs), (Found::Needed(with("poll,event", "1-")), 18));
-        assert_eq!(found(100, |_, _| 2), (Found::Needed(with("none", "1-")), 7));
+        let (by_two, _) = found(100, |strict, _| if fails(strict) { 2 } else { 0 });
+        assert_eq!(by_two, Found::Needed(with("poll,event")));
+        assert_eq!(found(100, |_, _| 2), (Found::Needed(with("none")), 7));
         // Another failure is not the same.
         let other = |strict: Strict, _| if strict == STRICT { 2 } else { 3 };
         assert_eq!(found(1, other).0, Found::Needed(STRICT));
     }
 
     #[test]
-    fn requests_that_are_needed_are_left() {
+    fn numbers_that_are_needed_are_left() {
         for (needed, span) in
-            [([37, 37], "37"), ([1, 100], "1-"), ([3, 40], "3-40"), ([100; 2], "100")]
+            [([37, 37], ":37"), ([1, 100], ""), ([3, 40], ":3-40"), ([100; 2], ":100")]
         {
             let fails = |strict: Strict| {
-                let has = |number: u32| strict.requests.has(number - 1);
-                strict.choices.has(Choice::Landing) && needed.into_iter().all(has)
+                let has = |number: u32| strict.choices.has(Choice::Landing, number - 1);
+                strict.choices.has(Choice::Poll, 6) && needed.into_iter().all(has)
             };
             let (by, runs) = found(100, |strict, _| if fails(strict) { 2 } else { 0 });
-            assert_eq!(by, Found::Needed(with("landing", span)), "{span}");
-            assert!(runs <= 32, "{span}: {runs} runs");
+            assert_eq!(by, Found::Needed(with(&format!("landing{span},poll:7"))), "{span}");
+            assert!(runs <= 48, "{span}: {runs} runs");
         }
     }
 
@@ -252,20 +264,23 @@ mod tests {
         let at_first = |_, run| if run == 2 { 0 } else { 2 };
         assert_eq!(found(1, at_first), (Found::Sometimes(STRICT, 2), 3));
         let at_last = |_, run| if run == 7 { 0 } else { 2 };
-        assert_eq!(found(1, at_last).0, Found::Sometimes(with("none", "1-"), 2));
+        assert_eq!(found(1, at_last).0, Found::Sometimes(with("none"), 2));
         assert_eq!(found(1, |_, run| if run == 5 { 130 } else { 2 }), (Found::Interrupted, 5));
-        // With fewer requests it fails now and then, with these kinds always.
-        let by_chance = |strict: Strict, run| match strict {
-            Strict { requests: RequestSpan::ALL, choices, .. } if choices.has(Choice::Early) => 2,
-            Strict { requests: RequestSpan::ALL, .. } => 0,
-            _ => 2 * u8::from(run % 2 == 0),
+        // With fewer numbers it fails now and then, with this kind always.
+        let by_chance = |strict: Strict, run| match strict.choices.of(Choice::Early) {
+            Some(NumberSpan::ALL) => 2,
+            Some(_) => 2 * u8::from(run % 2 == 0),
+            None => 0,
         };
-        assert_eq!(found(100, by_chance).0, Found::Needed(with("early", "1-")));
+        assert_eq!(found(100, by_chance).0, Found::Needed(with("early")));
     }
 
     #[test]
     fn no_time_finds_nothing() {
         let again = |_| -> Result<u8, Error> { unreachable!("there is no time") };
-        assert_eq!(search(STRICT, 1, 2, Instant::now(), again).unwrap(), Found::TooLate);
+        assert_eq!(
+            search(STRICT, &Subjects::so_many(1), 2, Instant::now(), again).unwrap(),
+            Found::TooLate
+        );
     }
 }

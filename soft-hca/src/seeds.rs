@@ -10,8 +10,8 @@ use soft_hca_core::config::Strict;
 
 use super::at_once::{AtOnce, Ended};
 use super::line::RunOptions;
-use super::posted::Posted;
 use super::record::{self, OUT_OF_TIME, RecordOptions};
+use super::subjects::Subjects;
 use super::{Error, cannot, search};
 
 /// How often, and with which seeds.
@@ -156,10 +156,10 @@ impl Runs<'_> {
             return Ok(());
         }
         let strict = Strict { seed: ended.seed, ..seeds.first };
-        let posted = Posted::read(&ended.file)?;
+        let subjects = Subjects::read(&ended.file)?;
         let again = |strict| self.run(strict, Path::new("/dev/null"), true);
         let until = Instant::now() + seeds.search;
-        search::search(strict, posted.most(), ended.status, until, again)?.say(&posted);
+        search::search(strict, &subjects, ended.status, until, again)?.say(&subjects);
         Ok(())
     }
 

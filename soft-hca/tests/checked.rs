@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use programs::machine::{Kind, Machine, Memory, QEMU};
 use programs::mpi::{MPICH, Mpi, OPEN_MPI};
 use programs::place::Place;
-use programs::{LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors};
+use programs::{
+    LIMIT, LOCALHOST, comes_about, installed, polls_are_seen, tcp, the_processors, ucx_is_installed,
+};
 use serde_json::{Value, json};
 
 /// Findings that programs may have, and those that they have in each run.
@@ -48,7 +50,7 @@ fn check(name: &str, known: &Findings, runs: impl FnOnce(&Place)) {
 }
 
 fn ucx(name: &str, transports: &str, tests: &[&str], known: &Findings) {
-    if !installed(&["ucx_perftest"]) {
+    if !ucx_is_installed() {
         return;
     }
     check(name, known, |place| {

@@ -1,9 +1,7 @@
 //! `soft-hca explain` of real programs that do something wrong, `wrong/wrong.py`.
 
-use std::fs;
-
 use programs::place::Place;
-use programs::{installed, polls_are_seen, pyverbs};
+use programs::{installed, polls_are_seen, pyverbs, write_python};
 
 /// The explanation of a command that is recorded, line by line.
 fn explained(place: &Place, command: &[&str]) -> Vec<String> {
@@ -29,7 +27,7 @@ fn explained_on(place: &Place, options: &[&str], command: &[&str]) -> Vec<String
 fn mistake(name: &str) -> Option<Vec<String>> {
     let python = pyverbs()?;
     let place = Place::new(&format!("explain-{name}"));
-    fs::write(place.file("wrong.py"), include_str!("wrong/wrong.py")).unwrap();
+    write_python(&place, "wrong.py", include_str!("wrong/wrong.py"));
     let lines = explained(&place, &[python.to_str().unwrap(), "wrong.py", name]);
     place.assert_gone();
     Some(lines)
@@ -164,7 +162,7 @@ fn a_queue_pair_that_never_was_and_one_that_was() {
 fn who_is_in_another_partition() {
     let Some(python) = pyverbs() else { return };
     let place = Place::new("explain-partition");
-    fs::write(place.file("partitions.py"), include_str!("partitions/partitions.py")).unwrap();
+    write_python(&place, "partitions.py", include_str!("partitions/partitions.py"));
     let device = |name: &str| format!("{name}:infiniband,pkey=0x8001,pkey=2");
     let (one, other) = (device("rxe0"), device("rxe1"));
     for (indices, why) in [
@@ -250,7 +248,7 @@ fn what_still_waits_at_an_end_is_told() {
 fn what_was_put_off_at_an_end_is_told() {
     let Some(python) = pyverbs() else { return };
     let place = Place::new("explain-put-off");
-    fs::write(place.file("wrong.py"), include_str!("wrong/wrong.py")).unwrap();
+    write_python(&place, "wrong.py", include_str!("wrong/wrong.py"));
     let script = [python.to_str().unwrap(), "wrong.py", "put_off_and_is_killed"];
     let lines = explained_on(&place, &["--strict=1"], &script);
     assert_lines(

@@ -5,9 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use programs::arena::Arena;
+use programs::cmtime::Cmtime;
 use programs::place::Place;
 use programs::traffic::{ENDLESS, PEER_GONE, Traffic};
-use programs::{LIMIT, LOCALHOST, comes_about, descriptors, installed, is_long};
+use programs::{LIMIT, comes_about, descriptors, installed, is_long, tcp};
 
 /// Kibibytes of a process's memory that no file backs.
 fn anonymous_kib(pid: u32) -> u64 {
@@ -22,18 +23,19 @@ fn connections_leak_nothing() {
     if !installed(&["cmtime"]) {
         return;
     }
-    const EACH: u32 = 20;
-    const PORT: u16 = 7471;
-    let rounds = if is_long() { 10_000 / EACH } else { 200 / EACH };
     let place = Place::new("cycles");
+    const EACH: u32 = 20;
+    let rounds = if is_long() { 10_000 / EACH } else { 200 / EACH };
     let keeper = place.keep();
-    let mut server = place.start(&format!("cmtime -p {PORT} -b {LOCALHOST}"));
-    server.wait_until(|| place.listens(PORT));
+    let cmtime = Cmtime::new(&place, tcp::free_port(), EACH);
+    let serving = cmtime.serves().then(|| cmtime.start_server(&place));
+    let listening = usize::from(serving.is_some());
     let cycle = || {
-        let line = format!("cmtime -p {PORT} -s {LOCALHOST} -c {EACH}");
-        place.start(&line).succeed();
+        let server = serving.is_none().then(|| cmtime.start_server(&place));
+        cmtime.start_client(&place).succeed();
+        server.map(|mut server| server.succeed());
         // The server's share is over when only its listening id is left.
-        let is_over = comes_about(LIMIT, || place.objects().len() == 1);
+        let is_over = comes_about(LIMIT, || place.objects().len() == listening);
         assert!(is_over, "left behind:\n{}", place.listing());
     };
     // Tables grow in the beginning.
@@ -41,12 +43,13 @@ fn connections_leak_nothing() {
     let [daemon] = place.daemons()[..] else { panic!("{:?}", place.daemons()) };
     let arena = Arena::of(&place);
     let count = || {
-        let open = [("daemon's descriptors", daemon), ("server's descriptors", server.pid())]
-            .map(|(what, pid)| (what, descriptors(pid)));
+        let server = serving.as_ref().map(|server| ("server's descriptors", server.pid()));
+        let open = [("daemon's descriptors", daemon)].into_iter().chain(server);
+        let open = open.map(|(what, pid)| (what, descriptors(pid)));
         let objects = arena.objects();
         // Looking at the tables has given them memory: now is the time to count it.
         let bytes = ("bytes of the arena", arena.bytes() as usize);
-        open.into_iter().chain(objects).chain([bytes]).collect::<Vec<_>>()
+        open.chain(objects).chain([bytes]).collect::<Vec<_>>()
     };
     let before = count();
     let kib_before = anonymous_kib(daemon);
@@ -65,7 +68,9 @@ fn connections_leak_nothing() {
     assert!(is_clean, "before {before:?}, after {:?}", count());
     // An object that stayed of each connection would be more than this.
     assert!(kib <= kib_before + 256, "the daemon has grown from {kib_before} to {kib} KiB");
-    server.kill();
+    if let Some(mut server) = serving {
+        server.kill();
+    }
     place.assert_no_objects();
     place.end(keeper);
 }

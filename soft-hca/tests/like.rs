@@ -306,6 +306,34 @@ fn the_timers_are_explained() {
     place.assert_gone();
 }
 
+/// A write that is cut off, at either end, has written a multiple of the path's MTU, or all: 16 KiB and 100 bytes.
+#[test]
+fn a_write_that_is_cut_off_has_written_whole_packets() {
+    let place = Place::new("like-cut-off");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/like/vendor_err.c");
+    let Some(program) = compile(&place, source, &["ibverbs"]) else { return };
+    let written = |seed: u32| {
+        let (fabric, strict) = (place.unique("fabric"), format!("--strict={seed}"));
+        let mut command = place.command(&["run", "--fabric", &fabric, "--like", "mlx5", &strict]);
+        let cases = ["cut-off", "cut-off-peer"].repeat(8);
+        let output = command.args(["--", &program]).args(&cases).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = text(&output.stdout);
+        let counts: Vec<u32> = said.lines().filter_map(|line| line.parse().ok()).collect();
+        assert_eq!(counts.len(), cases.len(), "{said}");
+        counts
+    };
+    let is_cut = (1..=50).any(|seed| {
+        let counts = written(seed);
+        let is_whole = |count: &u32| count % 1024 == 0 || *count == 16 * 1024 + 100;
+        assert!(counts.iter().all(is_whole), "{counts:?}");
+        // Most are begun as far as the last packet.
+        counts.iter().any(|count| (1..16 * 1024).contains(count))
+    });
+    assert!(is_cut);
+    place.assert_gone();
+}
+
 /// A message may have a GiB, as the port says, and not a word more.
 #[test]
 fn messages_are_no_longer_than_the_adapters() {

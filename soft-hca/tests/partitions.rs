@@ -3,12 +3,11 @@
 //! See `stock.rs` about programs that are not installed; the packages are ibverbs-utils, perftest,
 //! rdmacm-utils, infiniband-diags, iproute2 and python3-pyverbs.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use programs::place::Place;
-use programs::{assert_has, headers, installed, pyverbs, tcp};
+use programs::{assert_has, headers, installed, pyverbs, tcp, write_python};
 
 const PORT: u16 = 7471;
 
@@ -38,7 +37,7 @@ impl Cases {
     fn new(name: &str) -> Option<Self> {
         let python = pyverbs()?;
         let place = with(name, &DEVICES);
-        fs::write(place.file("partitions.py"), include_str!("partitions/partitions.py")).unwrap();
+        write_python(&place, "partitions.py", include_str!("partitions/partitions.py"));
         Some(Self { place, python })
     }
 

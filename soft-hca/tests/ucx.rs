@@ -6,7 +6,9 @@
 //! with which UCX says what it has chosen.
 
 use programs::place::Place;
-use programs::{LIMIT, LOCALHOST, can_start_by, comes_about, installed, tcp, the_processors};
+use programs::{
+    LIMIT, LOCALHOST, can_start_by, comes_about, tcp, the_processors, ucx_is_installed,
+};
 
 const PROGRAM: &str = "ucx_perftest";
 const ITERATIONS: u32 = 100;
@@ -44,7 +46,7 @@ fn pair(place: &Place, transports: Option<&str>, before: &str, options: &str) ->
 
 /// Each of the upper layer's tests, over transports of choice. All that UCX chooses has to be `lane`.
 fn upper(name: &str, transports: &str, lane: &str) {
-    if !installed(&[PROGRAM]) {
+    if !ucx_is_installed() {
         return;
     }
     let place = Place::new(name);
@@ -86,7 +88,7 @@ fn reliable_connections_and_datagrams() {
 /// the second more than verbs offer.
 #[test]
 fn the_lower_layer() {
-    if !installed(&[PROGRAM]) {
+    if !ucx_is_installed() {
         return;
     }
     let place = Place::new("ucx-uct");
@@ -116,7 +118,7 @@ fn the_lower_layer() {
 /// UCX chooses shared memory for small messages where it can, and opens the device beside it.
 #[test]
 fn nothing_is_set() {
-    if !installed(&[PROGRAM]) {
+    if !ucx_is_installed() {
         return;
     }
     let place = Place::new("ucx-default");
@@ -131,7 +133,7 @@ fn nothing_is_set() {
 /// Between programs that have no shared memory, as in two containers, it chooses the device by itself.
 #[test]
 fn nothing_is_set_and_no_memory_is_shared() {
-    if !installed(&[PROGRAM]) {
+    if !ucx_is_installed() {
         return;
     }
     let unshare = "unshare --user --map-root-user --ipc";
@@ -153,7 +155,7 @@ fn nothing_is_set_and_no_memory_is_shared() {
 fn a_cable_of_two_is_pulled() {
     const BOTH: [&str; 2] = ["rc_verbs/rxe0:1", "rc_verbs/rxe1:1"];
     const ENDS: &str = "error handler called with status";
-    if !installed(&[PROGRAM]) {
+    if !ucx_is_installed() {
         return;
     }
     let devices = ["--device", "rxe0", "--device", "rxe1"].map(str::to_string);

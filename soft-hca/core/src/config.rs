@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use soft_hca_verbs::{Choices, NoRequests, RequestSpan, UnknownChoice};
+use soft_hca_verbs::{Choices, NoChoices};
 
 use crate::device_spec::{self, DeviceSpec};
 use crate::system;
@@ -70,11 +70,11 @@ pub const PROVIDERS: &str = "SOFT_HCA_PROVIDERS";
 /// The seed of a program that is run strictly; see [`strict`].
 pub const STRICT: &str = "SOFT_HCA_STRICT_SEED";
 
-/// The kinds of choices that are made for such a program; see [`Strict`].
+/// The choices that are made for such a program; see [`Strict`].
 pub const STRICT_CHOICES: &str = "SOFT_HCA_STRICT_CHOICES";
 
-/// The send work requests for which they are made; see [`Strict`].
-pub const STRICT_REQUESTS: &str = "SOFT_HCA_STRICT_REQUESTS";
+/// `1`: sleeps of such a program go by the fabric's clock; see [`Strict`].
+pub const SKIP_SLEEPS: &str = "SOFT_HCA_SKIP_SLEEPS";
 
 /// All variables, for the help.
 pub const VARIABLES: [(&str, &str); 20] = [
@@ -87,7 +87,7 @@ pub const VARIABLES: [(&str, &str); 20] = [
     (PCAP, "as --pcap"),
     (STRICT, "as --strict=SEED"),
     (STRICT_CHOICES, "as --only-choices"),
-    (STRICT_REQUESTS, "as --only-requests"),
+    (SKIP_SLEEPS, "1: as --skip-sleeps"),
     (SPIN, "microseconds for which the link looks for more before it sleeps [0 or 50]"),
     (EXPLAIN, "1: as --explain"),
     (HOOK, "0: small sends do not wait in shared memory for the receiver's poll"),
@@ -120,21 +120,21 @@ const MAX_SOCKET_PATH: usize = 107;
 pub struct Strict {
     /// The seed of its choices.
     pub seed: u64,
-    /// The kinds that are made by the seed; others get the kindest answer.
+    /// Those that are made by the seed; others get the kindest answer.
     pub choices: Choices,
-    /// The send work requests for which they are; others are treated as if no kind were.
-    pub requests: RequestSpan,
+    /// Its sleeps go by the fabric's clock.
+    pub skips_sleeps: bool,
 }
 
 impl fmt::Display for Strict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, choices, requests } = self;
+        let Self { seed, choices, skips_sleeps } = self;
         write!(f, "--strict={seed}")?;
         if *choices != Choices::ALL {
             write!(f, " --only-choices={choices}")?;
         }
-        if *requests != RequestSpan::ALL {
-            write!(f, " --only-requests={requests}")?;
+        if *skips_sleeps {
+            write!(f, " --skip-sleeps")?;
         }
         Ok(())
     }
@@ -167,12 +167,9 @@ pub enum Error {
     /// A seed that is no number.
     #[error("{STRICT} is a number, the seed")]
     Seed,
-    /// A kind of choices that there is not.
+    /// Choices that there are not.
     #[error("{STRICT_CHOICES}: {0}")]
-    Choices(#[from] UnknownChoice),
-    /// Send work requests that there cannot be.
-    #[error("{STRICT_REQUESTS}: {0}")]
-    Requests(#[from] NoRequests),
+    Choices(#[from] NoChoices),
     /// A fault that only a link has.
     #[error(
         "--fault with drop, duplicate, corrupt, delay or reorder is about packets of the link, so it \
@@ -303,14 +300,9 @@ pub fn strict_seed(given: Option<Option<u64>>) -> Result<Option<u64>, Error> {
     }
 }
 
-/// The kinds of choices that a command line wants, or the environment if it does not mention any.
+/// The choices that a command line wants, or the environment if it does not mention any.
 pub fn strict_choices(given: Option<Choices>) -> Result<Choices, Error> {
     given.map_or_else(|| of_variable(STRICT_CHOICES), Ok)
-}
-
-/// The requests whose choices a command line wants, or the environment if it does not mention any.
-pub fn strict_requests(given: Option<RequestSpan>) -> Result<RequestSpan, Error> {
-    given.map_or_else(|| of_variable(STRICT_REQUESTS), Ok)
 }
 
 /// The value of a variable; the default without one.
@@ -392,7 +384,12 @@ pub fn runs_port() -> bool {
 pub fn strict() -> Option<Strict> {
     let seed = variable(STRICT)?.to_str()?.parse().ok()?;
     let choices = strict_choices(None).unwrap_or_default();
-    Some(Strict { seed, choices, requests: strict_requests(None).unwrap_or_default() })
+    Some(Strict { seed, choices, skips_sleeps: skips_sleeps() })
+}
+
+/// Whether sleeps of a program that is run strictly go by the fabric's clock.
+pub fn skips_sleeps() -> bool {
+    variable(SKIP_SLEEPS).is_some_and(|value| value != "0")
 }
 
 /// A variable that is not empty.

@@ -4,8 +4,12 @@
 //! on until a second one, there was a time in between at which all of them did: nothing goes on then but by a timer, or by
 //! somebody from outside.
 
+use std::array;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
+
+use soft_hca_core::system;
 
 /// The threads of some processes, as far as waiting goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +22,97 @@ pub(crate) enum Doing {
     Nothing,
 }
 
-/// A thread that sleeps.
+/// A thread at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sleeper {
+struct Thread {
     pid: u32,
     thread: u32,
     /// How often it has gone to sleep before.
     times: u64,
+}
+
+/// Threads for which time passes: they run, or sleep for a time of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    /// Those that were at the last look.
+    threads: Vec<Thread>,
+    /// For how long it has passed, in nanoseconds.
+    passed_ns: u64,
+    /// The time of the system's up to which that counts.
+    until_ns: u64,
+    /// The processes of those that run, each with the time that it had had a processor for when none had passed.
+    computing: BTreeMap<u32, i64>,
+    /// Whether a thread sleeps for a time.
+    dozes: bool,
+}
+
+impl Busy {
+    /// Those of some processes, for which no time has passed yet.
+    pub(crate) fn of(pids: &[u32], now_ns: u64) -> Self {
+        let mut busy = Self { until_ns: now_ns, ..Self::default() };
+        busy.look(pids);
+        busy
+    }
+
+    fn look(&mut self, pids: &[u32]) {
+        let (mut running, passed_ns) = (BTreeSet::new(), self.passed_ns as i64);
+        (self.threads, self.dozes) = (Vec::new(), false);
+        for (pid, thread) in pids.iter().flat_map(|&pid| each(pid)) {
+            let status = read(pid, thread, "status");
+            let Some((state, times)) = status.as_deref().and_then(state_and_times) else {
+                continue;
+            };
+            let it = Thread { pid, thread, times };
+            let does_doze = state == 'S' && it.dozes();
+            if state == 'R' {
+                running.insert(pid);
+            }
+            if state == 'R' || does_doze {
+                self.threads.push(it);
+            }
+            self.dozes |= does_doze;
+        }
+        self.computing.retain(|pid, _| running.contains(pid));
+        for pid in running {
+            let has_ns = system::processor_ns(pid).unwrap_or(0) as i64;
+            self.computing.entry(pid).or_insert(has_ns - passed_ns);
+        }
+    }
+
+    /// Something has happened that they may look for: no time has passed since.
+    pub(crate) fn begin_anew(&mut self, now_ns: u64) {
+        self.until_ns = now_ns;
+        for (pid, had_ns) in &mut self.computing {
+            let has_ns = system::processor_ns(*pid).unwrap_or(0) as i64;
+            *had_ns = has_ns - self.passed_ns as i64;
+        }
+    }
+
+    /// Whether there were any, and each has gone to sleep since, or has ended.
+    pub(crate) fn have_waited(&self) -> bool {
+        let has_waited = |it: &Thread| {
+            let status = read(it.pid, it.thread, "status");
+            let now = status.as_deref().and_then(state_and_times);
+            now.is_none_or(|(state, times)| times != it.times || matches!(state, 'Z' | 'X'))
+        };
+        !self.threads.is_empty() && self.threads.iter().all(has_waited)
+    }
+
+    /// How much time has passed since it was asked last: as long as the one of those that compute has had a processor that has had
+    /// one for the shortest time. As much as the system's if one sleeps for a time, or none is known to compute.
+    pub(crate) fn passes_ns(&mut self, pids: &[u32], now_ns: u64) -> u64 {
+        let since = |(pid, had_ns): (&u32, &i64)| Some(system::processor_ns(*pid)? as i64 - had_ns);
+        let computed = self.computing.iter().filter_map(since).min();
+        let real_ns = now_ns.saturating_sub(self.until_ns);
+        let passes_ns = match computed.filter(|_| !self.dozes) {
+            Some(computed) => real_ns.min((computed - self.passed_ns as i64).max(0) as u64),
+            None => real_ns,
+        };
+        self.passed_ns += passes_ns;
+        self.until_ns = now_ns;
+        self.look(pids);
+        passes_ns
+    }
 }
 
 impl Doing {
@@ -64,24 +152,29 @@ fn threads(pid: u32) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).collect()
 }
 
+/// The threads of a process, each with the number of that.
+fn each(pid: u32) -> impl Iterator<Item = (u32, u32)> {
+    threads(pid).into_iter().map(move |thread| (pid, thread))
+}
+
 /// A field of a `status`. In a name no line ends.
 fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()))
 }
 
 /// All threads; none if one does not sleep.
-fn sleepers(pids: &[u32]) -> Option<Vec<Sleeper>> {
+fn sleepers(pids: &[u32]) -> Option<Vec<Thread>> {
     let mut all = Vec::new();
     for &pid in pids {
         let Some(first) = read(pid, pid, "status") else { continue };
         if field(&first, "Threads:") == Some("1") {
-            all.extend(Sleeper::of(pid, pid, &first)?);
+            all.extend(Thread::asleep(pid, pid, &first)?);
             continue;
         }
         for thread in threads(pid) {
             // One whose file is not there has ended.
             let Some(status) = read(pid, thread, "status") else { continue };
-            all.extend(Sleeper::of(pid, thread, &status)?);
+            all.extend(Thread::asleep(pid, thread, &status)?);
         }
     }
     Some(all)
@@ -93,9 +186,9 @@ fn state_and_times(status: &str) -> Option<(char, u64)> {
     Some((field(status, "State:")?.chars().next()?, times))
 }
 
-impl Sleeper {
-    /// A thread by its `status`, nobody if it has ended; none if it does not sleep.
-    fn of(pid: u32, thread: u32, status: &str) -> Option<Option<Self>> {
+impl Thread {
+    /// A thread that sleeps, by its `status`, nobody if it has ended; none if it does not sleep.
+    fn asleep(pid: u32, thread: u32, status: &str) -> Option<Option<Self>> {
         match state_and_times(status)? {
             ('S', times) => Some(Some(Self { pid, thread, times })),
             ('Z' | 'X', _) => Some(None),
@@ -110,19 +203,27 @@ impl Sleeper {
     }
 }
 
-/// Whether a thread is in a system call that sleeps for a time, from its `syscall`.
+/// Whether a thread is in a system call that sleeps for a time, or waits for nothing but one, from its `syscall`.
 fn is_sleep(call: &str) -> bool {
-    let number = call.split(' ').next().and_then(|number| number.parse().ok());
-    [libc::SYS_nanosleep, libc::SYS_clock_nanosleep].map(Some).contains(&number)
+    let mut words = call.split(' ');
+    let number = words.next().and_then(|number| number.parse().ok());
+    let value = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    let [_, second, third, fourth, fifth] =
+        array::from_fn(|_| words.next().and_then(value).unwrap_or(0));
+    match number {
+        Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep) => true,
+        Some(libc::SYS_poll) => second == 0 && third as i32 > 0,
+        Some(libc::SYS_ppoll) => second == 0 && third != 0,
+        Some(libc::SYS_select | libc::SYS_pselect6) => {
+            [second, third, fourth] == [0; 3] && fifth != 0
+        }
+        _ => false,
+    }
 }
 
-/// For how many nanoseconds the threads of processes have had a processor, where the system counts that.
-pub(crate) fn processor_ns(pids: &[u32]) -> Option<u64> {
-    let of = |thread: &str| thread.split(' ').next()?.parse::<u64>().ok();
-    let threads = pids.iter().flat_map(|&pid| threads(pid).into_iter().map(move |t| (pid, t)));
-    let all = threads.filter_map(|(pid, thread)| read(pid, thread, "schedstat"));
-    let sum = all.filter_map(|thread| of(&thread)).sum();
-    (sum > 0).then_some(sum)
+/// For how many nanoseconds the threads of processes have had a processor.
+pub(crate) fn processor_ns(pids: &[u32]) -> u64 {
+    pids.iter().filter_map(|pid| system::processor_ns(*pid)).sum()
 }
 
 #[cfg(test)]
@@ -155,6 +256,19 @@ mod tests {
         assert_eq!(state_and_times("State:\tS\n"), None);
         assert!(is_sleep(&format!("{} 0x0 0x0", libc::SYS_clock_nanosleep)));
         assert!(!is_sleep("running") && !is_sleep("-1 0x0 0x0") && !is_sleep(""));
+        let waits = [
+            (libc::SYS_poll, "0x1 0x0 0x3e8 0x0 0x0 0x0", true),
+            (libc::SYS_poll, "0x1 0x1 0x3e8 0x0 0x0 0x0", false),
+            (libc::SYS_poll, "0x1 0x0 0xffffffff 0x0 0x0 0x0", false),
+            (libc::SYS_ppoll, "0x0 0x0 0x7ffd0 0x0 0x0 0x0", true),
+            (libc::SYS_ppoll, "0x0 0x0 0x0 0x0 0x0 0x0", false),
+            (libc::SYS_pselect6, "0x0 0x0 0x0 0x0 0x7ffd0 0x0", true),
+            (libc::SYS_select, "0x4 0x7ffd8 0x0 0x0 0x7ffd0 0x0", false),
+            (libc::SYS_select, "0x0 0x0 0x0 0x0 0x0 0x0", false),
+        ];
+        for (number, arguments, expected) in waits {
+            assert_eq!(is_sleep(&format!("{number} {arguments} 0x7ffd8 0x7f0")), expected);
+        }
     }
 
     #[test]
@@ -184,17 +298,57 @@ mod tests {
         // Where the system does not tell, it seems to wait.
         let doing = if call().is_some() { Doing::Dozing } else { Doing::Nothing };
         assert!(comes_to(&sleep, doing), "{:?}", call());
+        let mut busy = Busy::of(&[sleep.id()], 5);
+        assert_eq!(busy.passes_ns(&[sleep.id()], 12), 7);
+        assert!(!busy.have_waited());
         sleep.kill().unwrap();
         sleep.wait().unwrap();
     }
 
     #[test]
-    fn time_on_a_processor_is_counted() {
-        let own = [process::id()];
-        let Some(before) = processor_ns(&own) else { return };
-        let end = Instant::now() + LIMIT;
-        while processor_ns(&own).is_some_and(|now| now < before + 1_000_000) {
+    fn time_passes_for_threads_until_they_have_waited() {
+        const LATER_NS: u64 = 1 << 60;
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(comes_to(&cat, Doing::Nothing));
+        let mut nobody = Busy::of(&[cat.id()], 5);
+        assert!(nobody.threads.is_empty() && !nobody.have_waited());
+        assert_eq!(nobody.passes_ns(&[cat.id()], 12), 7);
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        let mut spin = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        assert!(comes_to(&spin, Doing::Something));
+        let pids = [spin.id()];
+        let mut busy = Busy::of(&pids, 0);
+        assert!(!busy.have_waited());
+        let (mut passed, end) = (0, Instant::now() + LIMIT);
+        while passed < 1_000_000 {
+            passed += busy.passes_ns(&pids, LATER_NS);
+            busy.until_ns = 0;
             assert!(Instant::now() < end);
         }
+        assert!(system::processor_ns(pids[0]).unwrap() >= passed);
+        let had = system::processor_ns(pids[0]).unwrap();
+        while system::processor_ns(pids[0]).unwrap() < had + 5_000_000 {
+            assert!(Instant::now() < end);
+        }
+        let before = system::processor_ns(pids[0]).unwrap();
+        busy.begin_anew(0);
+        let passed = busy.passes_ns(&pids, LATER_NS);
+        assert!(passed <= system::processor_ns(pids[0]).unwrap() - before);
+        spin.kill().unwrap();
+        spin.wait().unwrap();
+        assert!(busy.have_waited());
+        busy.begin_anew(2);
+        assert_eq!(busy.passes_ns(&pids, 9), 7, "it has ended");
+    }
+
+    #[test]
+    fn time_on_a_processor_is_counted() {
+        let own = [process::id()];
+        let (before, end) = (processor_ns(&own), Instant::now() + LIMIT);
+        while processor_ns(&own) < before + 1_000_000 {
+            assert!(Instant::now() < end);
+        }
+        assert_eq!(processor_ns(&[u32::MAX]), 0);
     }
 }

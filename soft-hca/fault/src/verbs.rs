@@ -56,6 +56,11 @@ macro_rules! each_verb {
                 ibv_reg_mr(pd: Ptr, addr: Ptr, length: usize, access: i32) -> Null;
                 ibv_reg_mr_iova(pd: Ptr, addr: Ptr, length: usize, iova: u64, access: i32) -> Null;
                 ibv_reg_mr_iova2(pd: Ptr, addr: Ptr, length: usize, iova: u64, access: u32) -> Null;
+                ibv_reg_mr_ex(pd: Ptr, attr: Ptr) -> Null;
+                ibv_alloc_buf(pd: Ptr, size: usize, buf: Ptr) -> Null;
+                ibv_free_buf(buf: Ptr) -> Never;
+                ibv_reg_buf_mr(pd: Ptr, buf: Ptr, addr: Ptr, length: usize, access: i32) -> Null;
+                ibv_export_buf_dmabuf_fd(buf: Ptr) -> MinusOne;
                 ibv_reg_dmabuf_mr(pd: Ptr, offset: u64, length: usize, iova: u64, fd: i32, access: i32) -> Null;
                 ibv_import_mr(pd: Ptr, handle: u32) -> Null;
                 ibv_dereg_mr(mr: Ptr) -> Number;

@@ -16,11 +16,12 @@
 //! | `descriptors` | `close`, `dup` and their kin: how long a device file stays open |
 //! | `folders`, `links` | folders and links of the tree that stands for `/sys` |
 //! | `sysfs` | paths of that tree |
-//! | `acknowledge`, `address_handle` | functions of librdmacm and libibverbs |
+//! | `acknowledge`, `address_handle`, `registration` | functions of librdmacm and libibverbs |
 //! | `libnl` | the beginning of a library, for MemorySanitizer |
 //! | `signals` | a program's handlers for faults |
 //! | `faults` | what the library that has calls fail tells |
 //! | `waits` | `poll`, `epoll_wait` and their kin: waits for completion events |
+//! | `sleeps` | `nanosleep`, `select` and their kin, of programs that are run strictly |
 //! | `client` | what stands behind the descriptors |
 //! | `real` | the C library's own functions |
 //!
@@ -44,7 +45,9 @@ mod libnl;
 mod links;
 mod netlink;
 mod real;
+mod registration;
 mod signals;
+mod sleeps;
 mod sockets;
 mod start;
 mod sysfs;

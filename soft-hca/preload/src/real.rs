@@ -50,9 +50,16 @@ real! {
     poll = c"poll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
     __poll_chk = c"__poll_chk"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int, bytes: usize) -> c_int;
     ppoll = c"ppoll"(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: *const libc::timespec, mask: *const libc::sigset_t) -> c_int;
+    select = c"select"(count: c_int, readable: *mut libc::fd_set, writable: *mut libc::fd_set, exceptional: *mut libc::fd_set, timeout: *mut libc::timeval) -> c_int;
+    pselect = c"pselect"(count: c_int, readable: *mut libc::fd_set, writable: *mut libc::fd_set, exceptional: *mut libc::fd_set, timeout: *const libc::timespec, mask: *const libc::sigset_t) -> c_int;
     epoll_ctl = c"epoll_ctl"(set: c_int, command: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int;
     epoll_wait = c"epoll_wait"(set: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int) -> c_int;
     epoll_pwait = c"epoll_pwait"(set: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int, mask: *const libc::sigset_t) -> c_int;
+    nanosleep = c"nanosleep"(asked: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    clock_nanosleep = c"clock_nanosleep"(clock: libc::clockid_t, flags: c_int, asked: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    thrd_sleep = c"thrd_sleep"(asked: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    usleep = c"usleep"(microseconds: libc::useconds_t) -> c_int;
+    sleep = c"sleep"(seconds: c_uint) -> c_uint;
     readv = c"readv"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
     writev = c"writev"(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize;
     recv = c"recv"(fd: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;

@@ -17,6 +17,7 @@ use soft_hca_core::system;
 use crate::client::{self, AtPort};
 use crate::keeping_errno;
 use crate::real;
+use crate::sleeps;
 
 /// Descriptors for which a thread waits at once, at most, if it is to wait at the port as well.
 const MOST_ASKED: usize = 64;
@@ -48,10 +49,7 @@ pub(crate) unsafe fn wait(
         entries.extend(sockets.iter().map(|socket| entry(*socket, libc::POLLIN)));
         let left = until.map(|until| Duration::from_nanos(until.saturating_sub(system::now_ns())));
         let sleep = [left, at_port.as_ref().map(AtPort::sleep)].into_iter().flatten().min();
-        let sleep = sleep.map(|sleep| timespec {
-            tv_sec: sleep.as_secs() as libc::time_t,
-            tv_nsec: sleep.subsec_nanos().into(),
-        });
+        let sleep = sleep.map(system::timespec);
         let timeout = sleep.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: `entries` has the entries of which the call is told, and outlives it, as `sleep` does; the caller answers
         // for the mask.
@@ -85,6 +83,12 @@ pub(crate) unsafe fn wait(
 fn end_of(milliseconds: c_int) -> Option<u64> {
     let milliseconds = u64::try_from(milliseconds).ok()?;
     Some(system::now_ns() + milliseconds * 1_000_000)
+}
+
+/// Sleeps for so many milliseconds, if a wait for nothing else is a sleep by the fabric's clock.
+fn sleep_instead(count: nfds_t, milliseconds: c_int) -> Option<c_int> {
+    let time = || u64::try_from(milliseconds).ok().filter(|_| count == 0);
+    sleeps::instead(|| time().map(Duration::from_millis))
 }
 
 /// The descriptors for which a thread is going to wait, if events of completion channels may be among what it waits for.
@@ -123,6 +127,7 @@ pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c
     unsafe {
         let asked = asked(fds, count).filter(|_| timeout != 0);
         wait_for_events(asked, || end_of(timeout), ptr::null())
+            .or_else(|| sleep_instead(count, timeout))
             .unwrap_or_else(|| real::poll(fds, count, timeout))
     }
 }
@@ -141,6 +146,7 @@ pub unsafe extern "C-unwind" fn __poll_chk(
     unsafe {
         let asked = if fits && timeout != 0 { asked(fds, count) } else { None };
         wait_for_events(asked, || end_of(timeout), ptr::null())
+            .or_else(|| sleep_instead(count, timeout))
             .unwrap_or_else(|| real::__poll_chk(fds, count, timeout, bytes))
     }
 }
@@ -153,9 +159,7 @@ pub unsafe extern "C-unwind" fn __poll_chk(
 unsafe fn end_of_time(timeout: *const timespec) -> Option<Option<u64>> {
     // SAFETY: the caller says so.
     let Some(timeout) = (unsafe { timeout.as_ref() }) else { return Some(None) };
-    let seconds = u64::try_from(timeout.tv_sec).ok()?;
-    let part = u64::try_from(timeout.tv_nsec).ok().filter(|part| *part < 1_000_000_000)?;
-    let sleep = seconds.saturating_mul(1_000_000_000).saturating_add(part);
+    let sleep = system::as_ns(system::duration(timeout)?);
     (sleep > 0).then(|| Some(system::now_ns().saturating_add(sleep)))
 }
 
@@ -171,7 +175,9 @@ pub unsafe extern "C-unwind" fn ppoll(
     unsafe {
         let asked = asked(fds, count).and_then(|asked| Some((asked, end_of_time(timeout)?)));
         let (asked, until) = asked.unzip();
+        let is_sleep = count == 0 && mask.is_null();
         wait_for_events(asked, || until.flatten(), mask)
+            .or_else(|| sleeps::instead(|| sleeps::time_of(timeout).filter(|_| is_sleep)))
             .unwrap_or_else(|| real::ppoll(fds, count, timeout, mask))
     }
 }

@@ -10,7 +10,6 @@
 
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
-#include <sys/wait.h>
 
 static struct side side;
 static struct rdma_conn_param wish = {.responder_resources = 1, .initiator_depth = 1, .retry_count = 7,
@@ -63,7 +62,7 @@ static struct rdma_cm_id *connect_to_peer(void)
 
 int main(int count, char **arguments)
 {
-    int sockets[2], status;
+    int sockets[2];
     check(count == 2, "arguments");
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     pid_t receiver = fork();
@@ -85,8 +84,5 @@ int main(int count, char **arguments)
     check(!ibv_dereg_mr(side.mr), "ibv_dereg_mr");
     check(!ibv_dealloc_pd(side.pd), "ibv_dealloc_pd");
     check(!rdma_destroy_id(id), "rdma_destroy_id");
-    if (!receiver)
-        return 0;
-    check(waitpid(receiver, &status, 0) == receiver, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return receiver ? status_of(receiver) : 0;
 }

@@ -513,7 +513,7 @@ static void receives(struct name peer)
 
 int main(int count, char **arguments)
 {
-    int sockets[2], status;
+    int sockets[2];
     check(count == 3, "arguments");
     rule = arguments[1];
     has_failed = !strcmp(arguments[2], "failed");
@@ -572,12 +572,9 @@ int main(int count, char **arguments)
         check(!ibv_dereg_mr(on_stack), "ibv_dereg_mr");
     if (is_wrongly("leaked")) {
         if (receiver)
-            check(waitpid(receiver, &status, 0) == receiver, "waitpid");
+            status_of(receiver);
         return has_failed ? FAILED : 0;
     }
     close_side(&side);
-    if (!receiver)
-        return 0;
-    check(waitpid(receiver, &status, 0) == receiver, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return receiver ? status_of(receiver) : 0;
 }

@@ -95,6 +95,20 @@ static void end_with_others(gloo::rendezvous::Store &store, int rank, int size)
     store.wait(ends);
 }
 
+/* Newer releases share the store with their caller. */
+template <class Context, class Store, class Device>
+static auto connect(Context &context, const std::shared_ptr<Store> &store, Device &device, int)
+    -> decltype(context.connectFullMesh(store, device))
+{
+    context.connectFullMesh(store, device);
+}
+
+template <class Context, class Store, class Device>
+static void connect(Context &context, const std::shared_ptr<Store> &store, Device &device, long)
+{
+    context.connectFullMesh(*store, device);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4) {
@@ -104,8 +118,8 @@ int main(int argc, char **argv)
     const int rank = std::atoi(argv[1]), size = std::atoi(argv[2]);
     auto device = gloo::transport::ibverbs::CreateDevice({"rxe0", 1, 1});
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-    gloo::rendezvous::FileStore store(argv[3]);
-    context->connectFullMesh(store, device);
+    auto store = std::make_shared<gloo::rendezvous::FileStore>(argv[3]);
+    connect(*context, store, device, 0);
     for (size_t count : {size_t(1), size_t(1000), size_t(1) << 20}) {
         sum<gloo::AllreduceRing<long>>(context, "ring", count);
         sum<gloo::AllreduceRingChunked<long>>(context, "chunked ring", count);
@@ -116,7 +130,7 @@ int main(int argc, char **argv)
         std::printf("%zu numbers: right\n", count);
     }
     std::fflush(stdout);
-    end_with_others(store, rank, size);
+    end_with_others(*store, rank, size);
     /* Without destructors, in which Gloo's pairs race with its device's thread. */
     _exit(0);
 }

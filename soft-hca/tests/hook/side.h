@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "results.h"
@@ -70,6 +71,14 @@ static inline void await(void)
 {
     char byte;
     hear(&byte, 1);
+}
+
+/* Waits for the end of the peer, a child of this process: its exit status, 3 if it has none. */
+static inline int status_of(pid_t peer)
+{
+    int status;
+    check(waitpid(peer, &status, 0) == peer, "waitpid");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
 }
 
 static inline void register_memory(struct side *side)

@@ -3,11 +3,9 @@
  */
 #include "../hook/side.h"
 
-#include <sys/wait.h>
-
 int main(void)
 {
-    int sockets[2], status;
+    int sockets[2];
     struct side side;
     check(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
     pid_t peer = fork();
@@ -33,8 +31,5 @@ int main(void)
     await();
     destroy_queues(&side);
     close_side(&side);
-    if (!peer)
-        return 0;
-    check(waitpid(peer, &status, 0) == peer, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return peer ? status_of(peer) : 0;
 }

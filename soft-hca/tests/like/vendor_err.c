@@ -4,7 +4,8 @@
  *   vendor_err CASE...
  *
  * Each case has two queue pairs that are connected to each other, and prints the completion of its request. The case
- * "time" prints how long that took, with seven retries.
+ * "time" prints how long that took, with seven retries; the cases "cut-off" and "cut-off-peer" how many bytes a write has
+ * written during which a queue pair fails.
  */
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -91,6 +92,38 @@ static void request(enum ibv_wr_opcode opcode, uint32_t length, uint32_t lkey, u
     check(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
 }
 
+/* How many bytes a write has written, which are to be the first ones. */
+static int written(const volatile char *to, int length)
+{
+    int count = 0;
+    while (count < length && to[count])
+        count++;
+    for (int i = count; i < length; i++)
+        check(!to[i], "a byte without those before");
+    return count;
+}
+
+/* A write during which a queue pair fails, as soon as its first bytes are seen, if any are before its completion. */
+static void cut_off(struct ibv_qp *fails)
+{
+    enum { LENGTH = 16 * 1024 + 100, PLACE = 1 << 20 };
+    const volatile char *to = memory + PLACE;
+    int is_begun = 0;
+    memset(memory, 1, LENGTH);
+    memset(memory + PLACE, 0, LENGTH);
+    struct ibv_sge sge = {(uintptr_t)memory, LENGTH, all->lkey};
+    struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = (uintptr_t)to;
+    wr.wr.rdma.rkey = all->rkey;
+    check(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
+    while (!is_begun && !to[LENGTH - 1])
+        for (int i = 0; i < LENGTH; i++)
+            is_begun |= to[i];
+    to_error(fails);
+    printf("%d\n", written(to, LENGTH));
+}
+
 static void post(const char *name)
 {
     if (!strcmp(name, "local-bounds")) {
@@ -112,6 +145,10 @@ static void post(const char *name)
     } else if (!strcmp(name, "retries") || !strcmp(name, "time")) {
         to_error(peer);
         request(IBV_WR_RDMA_WRITE, 8, all->lkey, all->rkey);
+    } else if (!strcmp(name, "cut-off")) {
+        cut_off(qp);
+    } else if (!strcmp(name, "cut-off-peer")) {
+        cut_off(peer);
     } else if (!strcmp(name, "too-long")) {
         request(IBV_WR_RDMA_WRITE, (1u << 30) + 4, all->lkey, all->rkey);
     } else {

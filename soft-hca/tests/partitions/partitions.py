@@ -3,7 +3,7 @@ LIDs. Each case prints what has become of it."""
 
 import sys
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH, AHAttr
 from pyverbs.cq import CQ
 from pyverbs.device import Context

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
-#include <sys/wait.h>
 
 enum { MESSAGE = 64, CONNECTIONS = 2 };
 
@@ -151,7 +150,7 @@ static void connect_and_end(int is_about_end)
 
 int main(int count, char **arguments)
 {
-    int sockets[2], status;
+    int sockets[2];
     check(count == 3, "arguments");
     int is_about_end = !strcmp(arguments[1], "ended"), is_wrong = !strcmp(arguments[2], "wrong");
     check(is_about_end || !strcmp(arguments[1], "established"), "no such case");
@@ -162,6 +161,5 @@ int main(int count, char **arguments)
     if (!server)
         return serve(is_about_end, is_wrong);
     connect_and_end(is_about_end);
-    check(waitpid(server, &status, 0) == server, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    return status_of(server);
 }

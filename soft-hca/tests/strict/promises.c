@@ -10,7 +10,6 @@
 #include "../hook/side.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 enum { MESSAGE = 512, FEW = 4, ROUNDS = 8, PATIENCE = 2 };
 
@@ -274,7 +273,7 @@ static void receives(void)
 
 int main(int count, char **arguments)
 {
-    int sockets[2], status;
+    int sockets[2];
     check(count == 3, "arguments");
     name = arguments[1];
     is_wrong = !strcmp(arguments[2], "wrong");
@@ -313,8 +312,5 @@ int main(int count, char **arguments)
     await();
     if (!ends_early)
         destroy_queues(&side);
-    if (!receiver)
-        return are_good ? 0 : 2;
-    check(waitpid(receiver, &status, 0) == receiver, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    return receiver ? status_of(receiver) : are_good ? 0 : 2;
 }

@@ -4,13 +4,11 @@
  */
 #include "../hook/side.h"
 
-#include <sys/wait.h>
-
 enum { WRITES = 200 };
 
 int main(int count, char **arguments)
 {
-    int sockets[2], status;
+    int sockets[2];
     struct side side;
     check(count == 2, "arguments");
     int computes = !strcmp(arguments[1], "computes");
@@ -35,8 +33,5 @@ int main(int count, char **arguments)
     }
     destroy_queues(&side);
     close_side(&side);
-    if (!peer)
-        return 0;
-    check(waitpid(peer, &status, 0) == peer, "waitpid");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    return peer ? status_of(peer) : 0;
 }

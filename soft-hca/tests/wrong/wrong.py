@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context

@@ -1,9 +1,12 @@
 //! The choices that `--strict` makes by its seed.
 //!
-//! A choice of each kind has a kindest answer. A set of kinds says which are made by the seed; others get that answer.
+//! A choice of each kind has a kindest answer. A set says which are made by the seed, by their kinds and by the numbers of what
+//! they are about; others get that answer.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::{NoNumbers, NumberSpan};
 
 /// A kind of choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +33,13 @@ pub enum Choice {
     Pause,
     /// For how long connection events are put off; else not at all.
     Event,
+    /// Which datagrams are overtaken by those behind them.
+    Reordered,
 }
 
 impl Choice {
     /// All kinds, in the order in which it is tried whether one is needed.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Rubbish,
         Self::Together,
         Self::Pause,
@@ -43,6 +48,7 @@ impl Choice {
         Self::Delay,
         Self::Interrupted,
         Self::Overtaken,
+        Self::Reordered,
         Self::Lost,
         Self::Landing,
         Self::Early,
@@ -62,6 +68,7 @@ impl Choice {
             Self::Poll => "poll",
             Self::Pause => "pause",
             Self::Event => "event",
+            Self::Reordered => "reordered",
         }
     }
 
@@ -85,25 +92,26 @@ impl Choice {
             Self::Event => {
                 "events of the connection manager come late, those of several ids in any order"
             }
+            Self::Reordered => "datagrams come in another order",
         }
     }
 
-    /// Whether it is about a send work request.
-    pub const fn is_of_request(self) -> bool {
+    /// The things that it is about, each kind counted from 1 on for each object.
+    pub const fn subject(self) -> Subject {
         match self {
             Self::Delay
             | Self::Early
             | Self::Together
             | Self::Lost
+            | Self::Reordered
             | Self::Overtaken
             | Self::Landing
-            | Self::Interrupted => true,
-            Self::Rubbish | Self::Poll | Self::Pause | Self::Event => false,
+            | Self::Interrupted => Subject::Send,
+            Self::Rubbish => Subject::Failure,
+            Self::Poll => Subject::Completion,
+            Self::Pause => Subject::ArmingOrReceive,
+            Self::Event => Subject::Event,
         }
-    }
-
-    const fn bit(self) -> u32 {
-        1 << self as u32
     }
 }
 
@@ -113,43 +121,74 @@ impl fmt::Display for Choice {
     }
 }
 
-/// A set of kinds, written as their names, separated by commas; `none` for the empty one.
+/// Things that a choice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// Send work requests of a queue pair.
+    Send,
+    /// Completions of a queue pair that have failed.
+    Failure,
+    /// Completions of a completion queue.
+    Completion,
+    /// Calls of `ibv_req_notify_cq` for a completion queue, and receives that are posted to a queue pair.
+    ArmingOrReceive,
+    /// Events of an id of the connection manager.
+    Event,
+}
+
+impl Subject {
+    /// Its name behind a number, with the object that has so many.
+    pub const fn of_each(self) -> &'static str {
+        match self {
+            Self::Send => "send work request of each queue pair",
+            Self::Failure => "failed completion of each queue pair",
+            Self::Completion => "completion of each completion queue",
+            Self::ArmingOrReceive => "arming of each completion queue, receive of each queue pair",
+            Self::Event => "event of each id",
+        }
+    }
+}
+
+/// A set of choices: of each kind those about things with some numbers. Written as the kinds' names, separated by commas, each
+/// with a colon and the numbers if these are not all; `none` for the empty one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choices(u32);
+pub struct Choices([Option<NumberSpan>; Choice::ALL.len()]);
 
 /// The name of the empty set.
 const NONE: &str = "none";
 
 impl Choices {
-    /// No kind.
-    pub const NONE: Self = Self(0);
+    /// No choice.
+    pub const NONE: Self = Self([None; Choice::ALL.len()]);
     /// Each.
-    pub const ALL: Self = Self((1 << Choice::ALL.len()) - 1);
+    pub const ALL: Self = Self([Some(NumberSpan::ALL); Choice::ALL.len()]);
 
-    /// Whether a kind is one of them.
-    pub const fn has(self, choice: Choice) -> bool {
-        self.0 & choice.bit() != 0
+    /// The numbers of those things about which choices of a kind are made; none if none is.
+    pub const fn of(&self, choice: Choice) -> Option<NumberSpan> {
+        self.0[choice as usize]
+    }
+
+    /// Whether a choice of a kind is made about the thing before which its object had so many.
+    pub fn has(&self, choice: Choice, before: u32) -> bool {
+        self.of(choice).is_some_and(|numbers| numbers.has(before))
+    }
+
+    /// The set with these choices of a kind.
+    #[must_use]
+    pub const fn with(mut self, choice: Choice, numbers: Option<NumberSpan>) -> Self {
+        self.0[choice as usize] = numbers;
+        self
     }
 
     /// The set without a kind.
     #[must_use]
     pub const fn without(self, choice: Choice) -> Self {
-        Self(self.0 & !choice.bit())
+        self.with(choice, None)
     }
 
-    /// Its kinds.
-    pub fn iter(self) -> impl Iterator<Item = Choice> {
-        Choice::ALL.into_iter().filter(move |choice| self.has(*choice))
-    }
-
-    /// A bit for each kind that is none of them: 0 if all are.
-    pub const fn others(self) -> u32 {
-        Self::ALL.0 & !self.0
-    }
-
-    /// The set with these [`others`](Self::others).
-    pub const fn of_others(others: u32) -> Self {
-        Self(Self::ALL.0 & !others)
+    /// Its kinds, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (Choice, NumberSpan)> {
+        Choice::ALL.into_iter().filter_map(|choice| Some((choice, self.of(choice)?)))
     }
 }
 
@@ -164,30 +203,44 @@ impl fmt::Display for Choices {
         if *self == Self::NONE {
             return f.write_str(NONE);
         }
-        for (number, choice) in self.iter().enumerate() {
-            let comma = if number == 0 { "" } else { "," };
+        for (place, (choice, numbers)) in self.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
             write!(f, "{comma}{choice}")?;
+            if numbers != NumberSpan::ALL {
+                write!(f, ":{numbers}")?;
+            }
         }
         Ok(())
     }
 }
 
-/// A kind that there is not.
+/// Text that is no set of choices.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no kind of choices: there are {names}, and none", names = Choices::ALL)]
-pub struct UnknownChoice(String);
+pub enum NoChoices {
+    /// A kind that there is not.
+    #[error("'{0}' is no kind of choices: there are {names}, and none", names = Choices::ALL)]
+    Kind(String),
+    /// Numbers behind a kind that are none.
+    #[error("{0}")]
+    Numbers(#[from] NoNumbers),
+}
 
 impl FromStr for Choices {
-    type Err = UnknownChoice;
+    type Err = NoChoices;
 
-    fn from_str(text: &str) -> Result<Self, UnknownChoice> {
+    fn from_str(text: &str) -> Result<Self, NoChoices> {
         if text == NONE {
             return Ok(Self::NONE);
         }
         let mut choices = Self::NONE;
-        for name in text.split(',') {
+        for one in text.split(',') {
+            let (name, numbers) = match one.split_once(':') {
+                Some((name, numbers)) => (name, numbers.parse()?),
+                None => (one, NumberSpan::ALL),
+            };
             let found = Choice::ALL.into_iter().find(|choice| choice.name() == name);
-            choices.0 |= found.ok_or_else(|| UnknownChoice(name.into()))?.bit();
+            let found = found.ok_or_else(|| NoChoices::Kind(name.into()))?;
+            choices = choices.with(found, Some(numbers));
         }
         Ok(choices)
     }
@@ -199,19 +252,30 @@ mod tests {
 
     #[test]
     fn sets_are_read_as_they_are_written() {
+        let numbers = NumberSpan::new(3, 7);
         for choice in Choice::ALL {
             let one: Choices = choice.name().parse().unwrap();
-            assert!(one.iter().eq([choice]));
+            assert!(one.iter().eq([(choice, NumberSpan::ALL)]));
             let others = Choices::ALL.without(choice);
-            assert!(!others.has(choice));
+            assert!(!others.has(choice, 0));
             assert_eq!(others.to_string().parse(), Ok(others));
-            assert_eq!(Choices::of_others(others.others()), others);
+            let some = Choices::ALL.with(choice, numbers);
+            assert!(some.to_string().contains(&format!("{choice}:3-7")));
+            assert_eq!(some.to_string().parse(), Ok(some));
+            assert_eq!((some.has(choice, 1), some.has(choice, 2)), (false, true));
         }
         assert_eq!(Choices::ALL.iter().count(), Choice::ALL.len());
-        assert_eq!((Choices::ALL.others(), Choices::default()), (0, Choices::ALL));
+        assert_eq!(Choices::default(), Choices::ALL);
         assert_eq!("none".parse(), Ok(Choices::NONE));
         assert_eq!(Choices::NONE.to_string(), "none");
-        assert_eq!("late".parse::<Choices>(), Err(UnknownChoice("late".into())));
-        assert!("".parse::<Choices>().is_err() && "lost,".parse::<Choices>().is_err());
+        assert_eq!("early:1,poll:2-".parse::<Choices>().unwrap().to_string(), "poll:2-,early:1");
+        for (text, refused) in [
+            ("late", NoChoices::Kind("late".into())),
+            ("lost,", NoChoices::Kind(String::new())),
+            ("lost:0", NoChoices::Numbers(NoNumbers)),
+            ("lost:", NoChoices::Numbers(NoNumbers)),
+        ] {
+            assert_eq!(text.parse::<Choices>(), Err(refused));
+        }
     }
 }

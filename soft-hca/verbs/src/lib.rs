@@ -30,7 +30,7 @@
 //! | `choice` | choices that `--strict` makes | |
 //! | `failure` | failures that adapters tell apart by a number of their own | |
 //! | `refusal` | why calls are refused | |
-//! | `request_span` | send work requests by their numbers | |
+//! | `number_span` | successive things by their numbers | |
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
@@ -45,26 +45,26 @@ mod event;
 mod failure;
 mod limit;
 mod memory;
+mod number_span;
 mod object;
 mod port;
 mod queue_pair;
 mod refusal;
-mod request_span;
 mod work;
 
 pub use cause::Cause;
-pub use choice::{Choice, Choices, UnknownChoice};
+pub use choice::{Choice, Choices, NoChoices, Subject};
 pub use completion::{WcFlags, WcOpcode, WcStatus};
 pub use error_number::ErrorNumber;
 pub use event::{CmEvent, EventType};
 pub use failure::{Failure, VendorErrors};
 pub use limit::DeviceLimit;
 pub use memory::{AccessFlags, MwType, OdpCaps};
+pub use number_span::{NoNumbers, NumberSpan};
 pub use object::ObjectKind;
 pub use port::{Mtu, PortState};
 pub use queue_pair::{QpAttrMask, QpState, QpType, SrqAttrMask, Transition};
 pub use refusal::Refusal;
-pub use request_span::{NoRequests, RequestSpan};
 pub use word::{Unknown, list, number};
 pub use work::{Placement, Selectivity, SendFlags, WrOpcode};
 

@@ -120,8 +120,6 @@ entry! {
         pub doorbell: AtomicU32,
         /// Which bounces have a request for the helper, a bit each.
         pub requested: AtomicU64,
-        /// 1: a thread of it is stopped, until the daemon writes 0. See `engine::moments`.
-        pub pause: AtomicU32,
     }
 }
 
@@ -375,6 +373,8 @@ pub struct Arena {
     pub link_sleeps: AtomicU32,
     /// A count of what is put off and of what of it has happened: see `engine::moments`.
     pub moments: AtomicU32,
+    /// The time by the clock of strict programs, 0 if that goes as the system's does: see `engine::moments`.
+    pub computed_ns: AtomicU64,
     /// Leases of the port to other hosts.
     pub leases: [PortLease; PORT_LEASES],
     /// Packets that the port to other hosts has sent, received and dropped.

@@ -1,11 +1,11 @@
 //! A queue pair in the arena.
 
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use soft_hca_roce::transport::timers::AckTimer;
 use soft_hca_roce::wire::bth::pkeys_match;
-use soft_hca_verbs::Failure;
+use soft_hca_verbs::{Choice, Choices, Failure};
 
 use crate::arena::entry::entry;
 use crate::arena::lock::Lock;
@@ -159,10 +159,6 @@ entry! {
         // Of requests that are put off, see `engine::strict` and `engine::delayed_writes`
         /// The seed of choices if the program is run strictly; otherwise 0.
         pub strict_seed: AtomicU64,
-        /// Kinds of choices that get the kindest answer: `Choices::others`.
-        pub strict_others: AtomicU32,
-        /// The send work requests about which choices are made: `RequestSpan::to_bits`.
-        pub strict_requests: AtomicU64,
         /// How many of its completions have failed, if the program is run strictly.
         pub failed_completions: AtomicU32,
         /// The number of the request at the head, of all that were there, if the program is run strictly; otherwise how
@@ -171,6 +167,10 @@ entry! {
         /// The time until which the request at the head is put off; 0 if it is not. That is `Env::put_off_now_ns` of a
         /// strict program's, otherwise `CLOCK_MONOTONIC` without the lowest bit: see `engine::delayed_writes`.
         pub put_off_until_ns: AtomicU64,
+
+        /// If the program is run strictly, by the kind of choice: the `NumberSpan` of those things about which it is made, 0 for
+        /// none.
+        pub strict_choices: [AtomicU64; Choice::ALL.len()],
 
         // Traced
         /// The next send work request to be traced.
@@ -181,6 +181,15 @@ entry! {
 }
 
 impl Qp {
+    /// Its program is run strictly: these choices are made about it, by a seed that is not 0.
+    pub fn make_strict(&self, seed: u64, choices: &Choices) {
+        for choice in Choice::ALL {
+            let bits = choices.of(choice).map_or(0, u64::from);
+            self.strict_choices[choice as usize].store(bits, Release);
+        }
+        self.strict_seed.store(seed, Release);
+    }
+
     /// How long it waits for acknowledgements.
     pub fn ack_timer(&self) -> AckTimer {
         let byte = |field: &AtomicU32| field.load(Acquire) as u8;

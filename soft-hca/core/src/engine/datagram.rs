@@ -8,6 +8,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use arrayvec::ArrayVec;
 use soft_hca_roce::wire::ip::{self, Addresses, IpHeader};
 use soft_hca_verbs::cause::{Cause, Lost, Malformed, MemoryRole};
 
@@ -35,6 +36,9 @@ const IB_NEXT_HEADER: u8 = 0x1b;
 
 /// Bytes that RoCE v2 has around the payload, beside IP and UDP: BTH, DETH, ICRC.
 const ROCE_BYTES: u32 = 12 + 8 + 4;
+
+/// How many datagrams overtake one, at most.
+pub(super) const MAX_OVERTAKING: usize = 3;
 
 /// The hop limit of what is sent to a group; what is for one host has the system's.
 fn group_hop_limit(ah: &Ah) -> Option<u8> {
@@ -70,94 +74,194 @@ fn header(ah: &Ah, own_ipv4: [u8; 4], length: u32, has_imm: bool) -> [u8; GRH] {
     grh
 }
 
-/// Executes a send of an unreliable datagram queue pair.
+/// A datagram whose memory and address were checked.
+struct Outgoing<'a, 'p> {
+    wqe: &'p SendWqe<'a>,
+    ah: &'a Ah,
+    route: Option<Route>,
+    location: PayloadLocation,
+    payload: &'p SegmentList,
+    length: u32,
+}
+
+/// A datagram that was sent, for its completion.
+struct Sent {
+    done: SendCompletion,
+    delivery: Delivery,
+    tally: Tally,
+}
+
+/// Executes sends of an unreliable datagram queue pair from the head on; gives how many.
 pub(super) fn execute<'a>(
     actor: &Actor<'a>,
     requester: &Requester<'a>,
-    wqe: &SendWqe<'_>,
+    head: &SendWqe<'a>,
     turn: Turn,
     deferred: &mut Deferred,
-) -> Result<(), RequestError> {
-    let target = wqe.datagram();
-    let mut delivery = Delivery::Dropped(None);
+) -> Result<u32, RequestError> {
+    let _credit = requester.reserve(actor, head)?;
     let mut payload = SegmentList::new();
-    let (location, length) = requester.payload(actor, wqe, &mut payload)?;
-    let ah = address::find(actor.arena, &requester.owner, wqe);
-    let ah = ah.ok_or_else(|| CheckError::malformed(Malformed::AddressHandle))?;
-    let limit = Mtu(ah.mtu.load(Acquire)).bytes();
-    if length > limit {
-        return Err(too_long(length.into(), limit.into()).into());
+    let outgoing = Outgoing::of(actor, requester, head, &mut payload)?;
+    if turn.bytes == Bytes::Overtaken && outgoing.stays() {
+        return overtaken(actor, requester, &outgoing, turn.limit, deferred);
     }
-    let route = Route::load(&ah.route);
-    let dgid = gid(&ah.dgid);
-    let is_group = ip::is_multicast(&dgid);
-    let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
-    let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
-    let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
-    let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
-    if is_group {
-        tally.multicast = tally.packets;
+    let sent = outgoing.send(actor, requester, turn.bytes == Bytes::Lost, deferred)?;
+    complete(actor, requester, &sent, deferred);
+    Ok(1)
+}
+
+/// Sends some datagrams behind the one at the head, and then that.
+#[cold]
+fn overtaken<'a>(
+    actor: &Actor<'a>,
+    requester: &Requester<'a>,
+    head: &Outgoing<'a, '_>,
+    limit: u32,
+    deferred: &mut Deferred,
+) -> Result<u32, RequestError> {
+    let mut send =
+        |outgoing: &Outgoing<'a, '_>, is_lost| outgoing.send(actor, requester, is_lost, deferred);
+    let mut ahead = ArrayVec::<_, MAX_OVERTAKING>::new();
+    for number in 1..limit.min(1 + MAX_OVERTAKING as u32) {
+        let wqe = requester.wqe(requester.ring.advance(requester.head(), number));
+        // One that cannot be sent now is, or fails, when it is at the head.
+        let Ok(credit) = requester.reserve(actor, &wqe) else { break };
+        let mut payload = SegmentList::new();
+        let outgoing = Outgoing::of(actor, requester, &wqe, &mut payload).ok();
+        let outgoing = outgoing.filter(Outgoing::stays);
+        let sent = outgoing.map(|outgoing| send(&outgoing, false));
+        let Some(Ok(sent)) = sent else { break };
+        ahead.push((sent, credit));
     }
-    let stays = route == Some(Route::Local) || is_group && goes_away && !has_reached_members;
-    if stays {
-        let own_ipv4 = actor.arena.ipv4.load(Acquire).to_ne_bytes();
-        let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
-        let mut copy = Vec::new();
-        let mut segments = SegmentList::new();
-        segments.push(process_memory::ours(&grh), Region::NONE);
-        fetch(actor, requester, location, &payload, &mut copy, &mut segments)?;
-        let qkey =
-            if target.qkey & SET_QKEY != 0 { requester.qp.qkey.load(Acquire) } else { target.qkey };
-        let slid = ah.slid.load(Acquire) as u16;
-        let received = ReceiveCompletion {
-            opcode: wqe.opcode,
-            flags: wqe.flags,
-            imm: wqe.imm,
-            src_qp: requester.qpn,
-            slid,
-            dlid_path_bits: ah.dlid_path_bits.load(Acquire) as u8,
-            network_type: if slid != 0 {
-                0
-            } else if ip::address(&dgid).is_ipv4() {
-                network_type::IPV4
-            } else {
-                network_type::IPV6
-            },
-            ..ReceiveCompletion::default()
-        };
-        let pkey = requester.qp.pkey.load(Acquire);
-        let datagram =
-            Datagram { proc: actor.me, segments: &segments, qkey, pkey, received, tally };
-        if turn.bytes == Bytes::Lost {
-            delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::OnPurpose }));
-        } else if is_group {
-            deliver_to_group(actor, &dgid, &datagram, deferred)?;
-        } else {
-            delivery = deliver(actor, target.qpn, &datagram, deferred)?;
-        }
+    let sent = match send(head, false) {
+        // Those that have overtaken it are not sent again: it is lost.
+        Err(RequestError::Busy | RequestError::CqFull(_)) if !ahead.is_empty() => send(head, true)?,
+        sent => sent?,
+    };
+    complete(actor, requester, &sent, deferred);
+    let count = 1 + ahead.len() as u32;
+    for (sent, _credit) in ahead {
+        // The queue has another head now.
+        let requester = Requester::new(requester.qp, requester.qpn, requester.ring);
+        complete(actor, &requester, &sent, deferred);
     }
-    if !stays && !goes_away {
-        delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::NoPath }));
-    }
-    if goes_away {
-        // The link's thread, or its next attempt, is not to deliver it once more.
-        requester.qp.sq_group_reached.store(is_group.into(), Release);
-        send_away(actor, requester, wqe, ah, (location, &payload), deferred)?;
-        requester.qp.sq_group_reached.store(0, Release);
-    }
-    requester.count_datagram(&match (stays, goes_away) {
-        (true, false) => tally,
-        (_, true) => Tally { sends: 1, ..Tally::default() },
-        // It leads nowhere.
-        (false, false) => Tally::default(),
-    });
-    let (taken, dropped) = match &delivery {
+    Ok(count)
+}
+
+/// Completes the send at the head.
+#[inline]
+fn complete(actor: &Actor<'_>, requester: &Requester<'_>, sent: &Sent, deferred: &mut Deferred) {
+    requester.count_datagram(&sent.tally);
+    let (taken, dropped) = match &sent.delivery {
         Delivery::Received(receive) => (Some(*receive), None),
         Delivery::Dropped(cause) => (None, cause.as_ref()),
     };
-    let done = [(SendCompletion::of(wqe, length), taken)];
-    requester.complete(actor, done, dropped, deferred);
-    Ok(())
+    requester.complete(actor, [(sent.done, taken)], dropped, deferred);
+}
+
+impl<'a, 'p> Outgoing<'a, 'p> {
+    /// Checks one, whose payload's places go into a list that was empty.
+    #[inline]
+    fn of(
+        actor: &Actor<'a>,
+        requester: &Requester<'a>,
+        wqe: &'p SendWqe<'a>,
+        payload: &'p mut SegmentList,
+    ) -> Result<Self, RequestError> {
+        if !matches!(wqe.opcode, opcode::SEND | opcode::SEND_WITH_IMM) {
+            return Err(CheckError::malformed(Malformed::Opcode).into());
+        }
+        let (location, length) = requester.payload(actor, wqe, payload)?;
+        let ah = address::find(actor.arena, &requester.owner, wqe);
+        let ah = ah.ok_or_else(|| CheckError::malformed(Malformed::AddressHandle))?;
+        let limit = Mtu(ah.mtu.load(Acquire)).bytes();
+        if length > limit {
+            return Err(too_long(length.into(), limit.into()).into());
+        }
+        Ok(Self { wqe, ah, route: Route::load(&ah.route), location, payload, length })
+    }
+
+    /// Whether it goes to queue pairs of this fabric, and to no others.
+    fn stays(&self) -> bool {
+        self.route == Some(Route::Local)
+    }
+
+    /// Sends it, or has it lost. The outcome is large, and made where it is used.
+    #[inline(always)]
+    fn send(
+        &self,
+        actor: &Actor<'a>,
+        requester: &Requester<'a>,
+        is_lost: bool,
+        deferred: &mut Deferred,
+    ) -> Result<Sent, RequestError> {
+        let Self { wqe, ah, route, location, payload, length } = *self;
+        let target = wqe.datagram();
+        let mut delivery = Delivery::Dropped(None);
+        let dgid = gid(&ah.dgid);
+        let is_group = ip::is_multicast(&dgid);
+        let goes_away = matches!(route, Some(Route::Remote | Route::MulticastLoopback));
+        let comes_back = route == Some(Route::MulticastLoopback) && group_hop_limit(ah) != Some(0);
+        let has_reached_members = requester.qp.sq_group_reached.load(Acquire) != 0 || comes_back;
+        let (mut tally, _) = Packets::by(ah).tally(wqe.opcode, length);
+        if is_group {
+            tally.multicast = tally.packets;
+        }
+        let stays = self.stays() || is_group && goes_away && !has_reached_members;
+        if stays {
+            let own_ipv4 = actor.arena.ipv4.load(Acquire).to_ne_bytes();
+            let grh = header(ah, own_ipv4, length, wqe.opcode == opcode::SEND_WITH_IMM);
+            let mut copy = Vec::new();
+            let mut segments = SegmentList::new();
+            segments.push(process_memory::ours(&grh), Region::NONE);
+            fetch(actor, requester, location, payload, &mut copy, &mut segments)?;
+            let is_own_key = target.qkey & SET_QKEY != 0;
+            let qkey = if is_own_key { requester.qp.qkey.load(Acquire) } else { target.qkey };
+            let slid = ah.slid.load(Acquire) as u16;
+            let received = ReceiveCompletion {
+                opcode: wqe.opcode,
+                flags: wqe.flags,
+                imm: wqe.imm,
+                src_qp: requester.qpn,
+                slid,
+                dlid_path_bits: ah.dlid_path_bits.load(Acquire) as u8,
+                network_type: if slid != 0 {
+                    0
+                } else if ip::address(&dgid).is_ipv4() {
+                    network_type::IPV4
+                } else {
+                    network_type::IPV6
+                },
+                ..ReceiveCompletion::default()
+            };
+            let pkey = requester.qp.pkey.load(Acquire);
+            let datagram =
+                Datagram { proc: actor.me, segments: &segments, qkey, pkey, received, tally };
+            if is_lost {
+                delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::OnPurpose }));
+            } else if is_group {
+                deliver_to_group(actor, &dgid, &datagram, deferred)?;
+            } else {
+                delivery = deliver(actor, target.qpn, &datagram, deferred)?;
+            }
+        }
+        if !stays && !goes_away {
+            delivery = Delivery::Dropped(Some(Cause::NotTaken { why: Lost::NoPath }));
+        }
+        if goes_away {
+            // The link's thread, or its next attempt, is not to deliver it once more.
+            requester.qp.sq_group_reached.store(is_group.into(), Release);
+            send_away(actor, requester, wqe, ah, (location, payload), deferred)?;
+            requester.qp.sq_group_reached.store(0, Release);
+        }
+        let tally = match (stays, goes_away) {
+            (true, false) => tally,
+            (_, true) => Tally { sends: 1, ..Tally::default() },
+            // It leads nowhere.
+            (false, false) => Tally::default(),
+        };
+        Ok(Sent { done: SendCompletion::of(wqe, length), delivery, tally })
+    }
 }
 
 /// Has the link send a datagram to another host; [`RequestError::LeftToLink`] if only the

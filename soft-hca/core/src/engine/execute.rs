@@ -9,7 +9,7 @@ use crate::engine::request::Requester;
 use crate::engine::request_error::RequestError;
 use crate::engine::route::Route;
 use crate::engine::turn::Turn;
-use crate::engine::{atomic, batch, bind, credit, datagram, placement};
+use crate::engine::{atomic, batch, bind, datagram, placement};
 use crate::uapi::verbs::{opcode, qp_type};
 
 /// Executes requests from the head on, as many as it is the turn of, or has them executed; gives how many.
@@ -58,14 +58,13 @@ fn execute_locally<'a>(
         opcode::SEND_WITH_INV | opcode::RDMA_READ if is_rc => {
             return batch::transfer(actor, requester, turn, deferred);
         }
+        _ if requester.kind == qp_type::UD => {
+            return datagram::execute(actor, requester, &wqe, turn, deferred);
+        }
         _ => {}
     }
-    let is_signaled = requester.is_signaled(wqe.flags);
-    let _credit = is_signaled.then(|| credit::reserve_one(actor, requester.send_cq)).transpose()?;
+    let _credit = requester.reserve(actor, &wqe)?;
     match wqe.opcode {
-        opcode::SEND | opcode::SEND_WITH_IMM if requester.kind == qp_type::UD => {
-            datagram::execute(actor, requester, &wqe, turn, deferred)?;
-        }
         opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD | opcode::ATOMIC_WRITE
             if is_rc =>
         {

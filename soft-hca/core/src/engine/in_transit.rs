@@ -30,6 +30,8 @@ pub(super) struct Begun {
     pub index: u32,
     /// The pieces that have not come: where each begins, and how long it is.
     pub left: Vec<(u64, u64)>,
+    /// Of an RDMA write that some bytes have come of, all others of their packets and of those before.
+    pub packets: Option<Late>,
 }
 
 /// A request that has begun before one in front of it was answered.
@@ -53,6 +55,8 @@ pub(super) struct Late {
     pub bytes: Vec<u8>,
     /// The [time](crate::engine::env::Env::put_off_now_ns) at which it is there.
     pub due_ns: u64,
+    /// It may be there before those in front of it.
+    pub is_relaxed: bool,
 }
 
 impl Transit {
@@ -111,17 +115,29 @@ impl InTransit {
         }
     }
 
+    /// Takes the bytes that come yet if the write at the head of a queue pair's send queue is cut off: a packet is there as a
+    /// whole, and none is without those before.
+    pub(super) fn take_packets(&self, qpn: u32) -> Option<Late> {
+        self.lock().get_mut(&qpn)?.begun.as_mut()?.packets.take()
+    }
+
     /// Takes all writes that are late.
     pub(super) fn take_late(&self) -> Vec<Late> {
         self.lock().values_mut().flat_map(|transit| transit.late.drain(..)).collect()
     }
 
-    /// Takes the late writes of a queue pair up to the last one that is due, and says when the next one is.
+    /// Takes the late writes of a queue pair that are due, with those in front of them that they may not pass, and says
+    /// when the next one is.
     pub(super) fn take_due(&self, qpn: u32, now_ns: u64) -> (Vec<Late>, Option<u64>) {
         let mut transits = self.lock();
         let Some(Transit { late, .. }) = transits.get_mut(&qpn) else { return (Vec::new(), None) };
-        let count = late.iter().rposition(|late| late.due_ns <= now_ns).map_or(0, |last| last + 1);
-        let due = late.drain(..count).collect();
+        let is_due = |late: &Late| late.due_ns <= now_ns;
+        let in_order = late.iter().rposition(|late| is_due(late) && !late.is_relaxed);
+        let in_order = in_order.map_or(0, |last| last + 1);
+        let mut due: Vec<_> = late.drain(..in_order).collect();
+        let (others, left): (Vec<_>, Vec<_>) = late.drain(..).partition(is_due);
+        due.extend(others);
+        *late = left;
         (due, late.iter().map(|late| late.due_ns).min())
     }
 
@@ -132,5 +148,36 @@ impl InTransit {
             transit.late.drain(..last.map_or(0, |last| last + 1)).collect::<Vec<_>>()
         };
         self.lock().values_mut().flat_map(take).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names, a byte each, of the writes that are due at a time, and when the next one is.
+    fn due(in_transit: &InTransit, now_ns: u64) -> (Vec<u8>, Option<u64>) {
+        let (due, next) = in_transit.take_due(7, now_ns);
+        (due.iter().map(|late| late.bytes[0]).collect(), next)
+    }
+
+    #[test]
+    fn only_relaxed_writes_pass_others() {
+        let in_transit = InTransit::default();
+        let write = |(name, due_ns, is_relaxed)| Late {
+            proc: 0,
+            to: SegmentList::new(),
+            bytes: vec![name],
+            due_ns,
+            is_relaxed,
+        };
+        let writes = [(1, 40, false), (2, 10, true), (3, 50, true), (4, 20, false), (5, 60, true)];
+        let late = writes.map(write).into();
+        in_transit.put(7, Transit { late, ..Transit::default() });
+        assert_eq!(due(&in_transit, 5), (vec![], Some(10)));
+        assert_eq!(due(&in_transit, 10), (vec![2], Some(20)));
+        assert_eq!(due(&in_transit, 20), (vec![1, 3, 4], Some(60)));
+        assert_eq!(due(&in_transit, 60), (vec![5], None));
+        assert_eq!(due(&in_transit, 60), (vec![], None));
     }
 }

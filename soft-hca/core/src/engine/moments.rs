@@ -1,11 +1,10 @@
 //! Moments at which something happens that was put off, and threads of strict programs that wait for the next one.
 //!
-//! A thread that polls in vain while something is put off sleeps until it happens, and so does one that is stopped for
-//! a while. The daemon sees that all threads of its programs sleep: then what is due next happens at once.
+//! A thread that polls in vain while something is put off sleeps until it happens, and so does one that is stopped until a
+//! time. The daemon sees that all threads of its programs sleep: then what is due next happens at once.
 //!
 //! The word in the arena has in its lowest bit whether anything is put off, and above it the number of the moment.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
@@ -57,35 +56,33 @@ impl Arena {
         }
     }
 
-    /// Whether the calling thread is the one of a process that can be stopped.
-    pub fn begins_pause(&self, proc: usize) -> bool {
-        self.pause(proc).is_some_and(|word| word.compare_exchange(0, 1, Acquire, Acquire).is_ok())
+    /// The time by the clock of strict programs; none if that goes as the system's does.
+    #[must_use]
+    pub fn computed_ns(&self) -> Option<u64> {
+        Some(self.computed_ns.load(Acquire)).filter(|computed_ns| *computed_ns != 0)
     }
 
-    /// Stops the thread until the daemon has it [go on](Self::ends_pause), so long at most.
-    pub fn await_end_of_pause(&self, proc: usize, limit: Duration) {
-        let Some(word) = self.pause(proc) else { return };
+    /// For the daemon: sets that clock. Threads that wait for the time go on with the next moment.
+    pub fn set_computed_ns(&self, computed_ns: u64) {
+        self.computed_ns.store(computed_ns, Release);
+    }
+
+    /// Stops the thread until that clock says a time, so long at most by the system's. False if a signal has interrupted
+    /// that.
+    pub fn await_time(&self, until_ns: u64, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
             let seen = self.moment();
             let left = end.saturating_duration_since(Instant::now());
-            if word.load(Acquire) == 0 || left.is_zero() {
-                break;
+            if self.computed_ns().is_some_and(|computed_ns| computed_ns >= until_ns)
+                || left.is_zero()
+            {
+                return true;
             }
-            self.await_moment(seen, left);
+            if !futex::wait(&self.moments, seen.0, Some(left)) {
+                return false;
+            }
         }
-        word.store(0, Release);
-    }
-
-    /// For the daemon: the thread of a process that is stopped goes on, with the next moment.
-    pub fn ends_pause(&self, proc: usize) {
-        if let Some(word) = self.pause(proc) {
-            word.store(0, Release);
-        }
-    }
-
-    fn pause(&self, proc: usize) -> Option<&AtomicU32> {
-        self.procs.get(proc).map(|proc| &proc.pause)
     }
 }
 
@@ -135,20 +132,27 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_each_process_is_stopped_until_it_goes_on() {
+    fn threads_are_stopped_until_a_time() {
         let arena = Mapping::create().unwrap();
+        assert_eq!(arena.computed_ns(), None);
+        arena.set_computed_ns(5);
         arena.set_moment(false, true);
-        assert!(arena.begins_pause(3) && !arena.begins_pause(3) && arena.begins_pause(4));
+        assert!(arena.await_time(5, LONG));
         thread::scope(|scope| {
-            let stopped = scope.spawn(|| arena.await_end_of_pause(3, LONG));
-            arena.set_moment(true, true);
-            arena.ends_pause(3);
-            arena.set_moment(true, true);
-            stopped.join().unwrap();
+            let stopped = [6, 7].map(|until_ns| {
+                let arena = &arena;
+                scope.spawn(move || {
+                    assert!(arena.await_time(until_ns, LONG));
+                    arena.computed_ns().unwrap() >= until_ns
+                })
+            });
+            for computed_ns in [6, 8] {
+                arena.set_computed_ns(computed_ns);
+                arena.set_moment(true, true);
+            }
+            assert!(stopped.into_iter().all(|stopped| stopped.join().unwrap()));
         });
         // The daemon may have gone.
-        arena.await_end_of_pause(4, Duration::from_millis(1));
-        assert!(arena.begins_pause(3) && arena.begins_pause(4));
-        assert!(!arena.begins_pause(usize::MAX));
+        assert!(arena.await_time(9, Duration::from_millis(1)));
     }
 }

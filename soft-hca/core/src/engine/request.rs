@@ -7,10 +7,12 @@ use soft_hca_verbs::cause::{Cause, Malformed, MemoryRole};
 use crate::arena::{Qp, Tally};
 use crate::engine::actor::Actor;
 use crate::engine::check::CheckError;
+use crate::engine::credit::{self, Credits};
 use crate::engine::cursor::{SendCursors, retire};
 use crate::engine::deferred::Deferred;
 use crate::engine::flush::{Posted, can_fail, set_error};
 use crate::engine::memory::{GATHER, Owner};
+use crate::engine::request_error::RequestError;
 use crate::engine::responder::Responder;
 use crate::engine::route::local_peer;
 use crate::engine::segments::{Region, Segment, SegmentList};
@@ -286,6 +288,17 @@ impl<'a> Requester<'a> {
     /// Whether a request's success has a completion.
     pub(super) fn is_signaled(&self, flags: u32) -> bool {
         self.signals_all || flags & send_flag::SIGNALED != 0
+    }
+
+    /// Reserves the place of a request's completion, if its success has one.
+    #[inline(always)]
+    pub(super) fn reserve<'c>(
+        &self,
+        actor: &Actor<'c>,
+        wqe: &SendWqe<'_>,
+    ) -> Result<Option<Credits<'c>>, RequestError> {
+        let is_signaled = self.is_signaled(wqe.flags);
+        is_signaled.then(|| credit::reserve_one(actor, self.send_cq)).transpose()
     }
 
     /// The requests from the head on are `done`: gives them back and completes those that want it.

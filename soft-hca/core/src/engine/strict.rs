@@ -11,7 +11,8 @@
 //!
 //! The answer to a read or an atomic operation is late: requests behind it without a fence may have been begun by
 //! then. A write may have its completion before it is in the peer's memory, where it is before anything behind it on
-//! the same queue pair. An atomic operation is none to the peer's processor.
+//! the same queue pair, but for writes to a region with relaxed ordering, and before a window that it has gone through is
+//! useless. An atomic operation is none to the peer's processor.
 //!
 //! All choices are made by the queue pair's seed, and by their kind and the number of the request ([`strict_choice`]).
 //!
@@ -24,6 +25,7 @@ use soft_hca_verbs::Choice;
 
 use crate::arena::{Mapping, Qp};
 use crate::engine::actor::Actor;
+use crate::engine::datagram::MAX_OVERTAKING;
 use crate::engine::deferred::Deferred;
 use crate::engine::in_transit::{Ahead, Begun, Transit};
 use crate::engine::plan::consumes_receive;
@@ -31,11 +33,11 @@ use crate::engine::request::Requester;
 use crate::engine::responder::has_receive;
 use crate::engine::route::local_peer;
 use crate::engine::strict_bytes::{self, PIECES, Places};
-use crate::engine::strict_choice::draws;
+use crate::engine::strict_choice::{draws, draws_behind};
 use crate::engine::turn::{Bytes, Turn};
 use crate::put_off::{self, DELAYS, Delays, Draws};
 use crate::uapi::rxe::SendWqe;
-use crate::uapi::verbs::{WrOpcode, opcode, qp_type, send_flag};
+use crate::uapi::verbs::{Mtu, WrOpcode, access, opcode, qp_type, send_flag};
 
 /// Content of a receive's memory while its message is on its way.
 const PATTERN: u8 = 0xa5;
@@ -49,6 +51,8 @@ const LATE_ONE_IN: u64 = 4;
 const TOGETHER: u64 = 16;
 /// Of so many datagrams one is lost.
 const LOST_ONE_IN: u64 = 100;
+/// Of so many datagrams one is overtaken, if there are others behind it.
+const REORDERED_ONE_IN: u64 = 4;
 /// Of so many reads all but one are overtaken, if what is behind them may do that.
 const IN_ORDER_ONE_IN: u64 = 4;
 /// How many requests overtake one, at most.
@@ -104,6 +108,7 @@ fn turn_of(
 ) -> Option<Turn> {
     let qp = requester.qp;
     let wqe = requester.wqe(requester.head());
+    let passes_late = is_relaxed(actor.arena, requester, &wqe);
     // A request that waits for the peer waits for that alone.
     if qp.wait.load(Acquire) == 0 && !lacks_receive(actor.arena, requester) {
         let now = actor.env.put_off_now_ns();
@@ -111,11 +116,14 @@ fn turn_of(
         if due == 0 {
             due = now + delay(qp, wqe.opcode);
             let early = draws(qp, Choice::Early);
-            // Nothing of it passes a write of before, which may stay on its way for as long.
-            let begins = |draws: &mut Draws| transit.late.is_empty() || draws.below(2) == 0;
+            // Nothing else of it passes a write of before, which may stay on its way for as long.
+            let begins =
+                |draws: &mut Draws| passes_late || transit.late.is_empty() || draws.below(2) == 0;
             if let Some(mut early) = early.and_then(|mut early| begins(&mut early).then_some(early))
             {
-                strict_bytes::land(actor, transit.late.drain(..));
+                if !passes_late {
+                    strict_bytes::land(actor, transit.late.drain(..));
+                }
                 begin(actor, requester, &wqe, transit, (&mut early, deferred));
             }
         }
@@ -126,12 +134,15 @@ fn turn_of(
         }
         qp.put_off_until_ns.store(0, Release);
     }
-    strict_bytes::land(actor, transit.late.drain(..));
+    if !passes_late {
+        strict_bytes::land(actor, transit.late.drain(..));
+    }
+    if matches!(wqe.opcode, opcode::LOCAL_INV | opcode::BIND_MW) {
+        // No peer writes by the window's key any more, whose writes may have completed.
+        land_all(actor, None);
+    }
     if requester.kind == qp_type::UD {
-        let limit = limit.min(together(qp));
-        let is_lost =
-            draws(qp, Choice::Lost).is_some_and(|mut draws| draws.below(LOST_ONE_IN) == 0);
-        return Some(Turn { limit, bytes: if is_lost { Bytes::Lost } else { Bytes::Move } });
+        return Some(turn_of_datagrams(qp, limit));
     }
     if WrOpcode(wqe.opcode).has_response() {
         overtake(actor, requester, limit, transit, deferred);
@@ -139,9 +150,40 @@ fn turn_of(
         return Some(Turn { limit: 1, bytes });
     }
     let bytes = finish(actor, requester, &wqe, transit, deferred);
-    let is_alone = bytes == Bytes::Moved || !transit.ahead.is_empty();
+    // Those behind it do not pass a write that it has passed.
+    let is_alone = bytes == Bytes::Moved || !transit.ahead.is_empty() || !transit.late.is_empty();
     let together = if is_alone { 1 } else { together(qp) };
     Some(Turn { limit: limit.min(together), bytes })
+}
+
+/// The datagram at the head is lost, or overtaken by some of those behind it, or neither. One that will be lost overtakes
+/// none.
+fn turn_of_datagrams(qp: &Qp, limit: u32) -> Turn {
+    let is_lost = |distance: u32| {
+        draws_behind(qp, distance, Choice::Lost)
+            .is_some_and(|mut draws| draws.below(LOST_ONE_IN) == 0)
+    };
+    if is_lost(0) {
+        return Turn { limit: 1, bytes: Bytes::Lost };
+    }
+    let overtaking = draws(qp, Choice::Reordered).map_or(0, |mut draws| {
+        let is_overtaken = draws.below(REORDERED_ONE_IN) == 0;
+        if is_overtaken { 1 + draws.below(MAX_OVERTAKING as u64) as u32 } else { 0 }
+    });
+    match (1..=overtaking).take_while(|distance| !is_lost(*distance)).count() {
+        0 => Turn::at_once(limit),
+        count => Turn { limit: limit.min(1 + count as u32), bytes: Bytes::Overtaken },
+    }
+}
+
+/// Whether a request writes to a region with relaxed ordering, and its completion tells the peer nothing: it may be in the
+/// peer's memory before writes that were posted before it.
+fn is_relaxed(arena: &Mapping, requester: &Requester<'_>, wqe: &SendWqe<'_>) -> bool {
+    requester.kind == qp_type::RC
+        && wqe.opcode == opcode::RDMA_WRITE
+        && arena
+            .mr(wqe.remote().rkey)
+            .is_some_and(|mr| mr.access.load(Acquire) & access::RELAXED_ORDERING != 0)
 }
 
 /// How many requests are executed together.
@@ -179,12 +221,14 @@ fn begin(
     }
     let is_whole = early.below(WHOLE_ONE_IN) == 0;
     let is_in_part = is_send || early.below(LATE_ONE_IN) != 0;
-    let mut left = Vec::new();
+    let (mut left, mut reached) = (Vec::new(), 0);
     for piece in pieces(early, &places).into_iter().rev() {
         let is_early = is_whole || (is_in_part && early.below(2) == 0);
         // Bytes that cannot be moved now fail later.
         if !is_early || places.move_piece(actor, piece).is_err() {
             left.push(piece);
+        } else {
+            reached = reached.max(piece.0 + piece.1);
         }
     }
     let length = places.length();
@@ -192,7 +236,11 @@ fn begin(
         left.push((EARLY_BYTES, length - EARLY_BYTES));
     }
     if !is_send {
-        transit.begun = Some(Begun { index, left });
+        let mtu = Mtu(requester.qp.path_mtu.load(Acquire)).bytes();
+        let is_write = matches!(wqe.opcode, opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM);
+        let packets = is_write.then(|| reached.next_multiple_of(mtu.into()));
+        let packets = packets.and_then(|end| places.read_up_to(actor, &left, end));
+        transit.begun = Some(Begun { index, left, packets });
     }
 }
 
@@ -273,7 +321,7 @@ fn begin_ahead(
     let bytes = places.read(actor, &all).ok()?;
     let has_landed = lands && wqe.opcode == opcode::RDMA_WRITE;
     if has_landed {
-        strict_bytes::land(actor, [places.late(bytes.clone(), &all, 0)]);
+        strict_bytes::land(actor, [places.late(bytes.clone(), &all, (0, false))]);
     }
     Some(Ahead { index, bytes: Some(bytes), has_landed })
 }
@@ -310,7 +358,8 @@ fn finish(
         let bytes = bytes.map_or_else(|| places.read(actor, &left), Ok);
         let Ok(bytes) = bytes else { return Bytes::Move };
         let due = actor.env.put_off_now_ns() + lands_after.unwrap_or(0);
-        let late = places.late(bytes, &left, due);
+        let is_relaxed = is_relaxed(actor.arena, requester, wqe);
+        let late = places.late(bytes, &left, (due, is_relaxed));
         if lands_after.is_some() {
             deferred.put_off.push((requester.qpn, due));
             transit.late.push(late);
@@ -320,7 +369,7 @@ fn finish(
     } else if left.iter().any(|piece| places.move_piece(actor, *piece).is_err()) {
         return Bytes::Move;
     }
-    transit.begun = Some(Begun { index, left: Vec::new() });
+    transit.begun = Some(Begun { index, left: Vec::new(), packets: None });
     Bytes::Moved
 }
 
@@ -333,11 +382,46 @@ pub(super) fn land_due(actor: &Actor<'_>, qpn: u32, deferred: &mut Deferred) {
 }
 
 /// All writes come to their memory, which somebody may be about to give up; a queue pair that is about to leave the
-/// states in which requests are executed begins anew.
+/// states in which requests are executed begins anew. Writes that this cuts off, its own and its peer's, have written whole
+/// packets, as each is executed when it arrives (IBTA volume 1, 9.7.5).
 pub(super) fn land_all(actor: &Actor<'_>, ends: Option<u32>) {
     let Some(in_transit) = actor.env.in_transit() else { return };
     strict_bytes::land(actor, in_transit.take_late());
     if let Some(qpn) = ends {
+        let peer = actor.arena.qp(qpn).and_then(|qp| local_peer(actor.arena, qp));
+        let senders = [Some(qpn), peer.map(|peer| peer.live.load(Acquire))];
+        let packets = senders.into_iter().flatten().filter_map(|qpn| in_transit.take_packets(qpn));
+        strict_bytes::land(actor, packets);
         drop(in_transit.take(qpn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use soft_hca_verbs::Choices;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_are_lost_or_overtaken_now_and_then() {
+        let arena = Mapping::create().unwrap();
+        let qp = &arena.qps[0];
+        qp.make_strict(7, &Choices::ALL);
+        let turn = |number: u32| {
+            qp.put_off_choices.store(number, Release);
+            turn_of_datagrams(qp, 8)
+        };
+        const ALL: u32 = 4000;
+        let of = |bytes| (0..ALL).filter(|number| turn(*number).bytes == bytes).count();
+        assert!((20..60).contains(&of(Bytes::Lost)), "{}", of(Bytes::Lost));
+        assert!((800..1200).contains(&of(Bytes::Overtaken)), "{}", of(Bytes::Overtaken));
+        for number in 0..ALL {
+            let Turn { limit, bytes } = turn(number);
+            if bytes == Bytes::Overtaken {
+                assert!((2..=4).contains(&limit));
+                let is_lost = |behind| turn(number + behind).bytes == Bytes::Lost;
+                assert!(!(1..limit).any(is_lost), "{number}");
+            }
+        }
     }
 }

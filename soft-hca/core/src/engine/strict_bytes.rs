@@ -118,14 +118,33 @@ impl<'a> Places<'a> {
         Ok(all)
     }
 
-    /// Bytes of ours that go to pieces at the peer, one behind the other, at a time.
-    pub(super) fn late(&self, bytes: Vec<u8>, pieces: &[(u64, u64)], due_ns: u64) -> Late {
+    /// Bytes of some pieces in front of an end, with their places at the peer. None if they cannot be read.
+    pub(super) fn read_up_to(
+        &self,
+        actor: &Actor<'_>,
+        pieces: &[(u64, u64)],
+        end: u64,
+    ) -> Option<Late> {
+        let before = |&(start, length): &(u64, u64)| (start, end.saturating_sub(start).min(length));
+        let mut pieces: Vec<_> = pieces.iter().map(before).collect();
+        pieces.retain(|(_, length)| *length > 0);
+        let bytes = self.read(actor, &pieces).ok()?;
+        Some(self.late(bytes, &pieces, (u64::MAX, false)))
+    }
+
+    /// Bytes of ours that go to pieces at the peer, one behind the other, at a time; whether they may pass others.
+    pub(super) fn late(
+        &self,
+        bytes: Vec<u8>,
+        pieces: &[(u64, u64)],
+        (due_ns, is_relaxed): (u64, bool),
+    ) -> Late {
         let mut to = SegmentList::new();
         for (start, length) in pieces {
             let parts = self.batch.remote.piece(*start, *length);
             parts.parts().for_each(|(segment, region)| to.push(segment, region));
         }
-        Late { proc: self.remote_proc, to, bytes, due_ns }
+        Late { proc: self.remote_proc, to, bytes, due_ns, is_relaxed }
     }
 
     /// Writes the same byte to all places at the peer, up to so many.

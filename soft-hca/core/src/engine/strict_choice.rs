@@ -2,16 +2,19 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use soft_hca_verbs::{Choice, Choices, RequestSpan};
+use soft_hca_verbs::{Choice, NumberSpan};
 
 use crate::arena::Qp;
 use crate::put_off::Draws;
 
 /// Numbers for a choice about the request at the head of a queue pair; none if the kindest answer is wanted.
 pub(super) fn draws(qp: &Qp, choice: Choice) -> Option<Draws> {
-    let number = qp.put_off_choices.load(Acquire);
-    let requests = RequestSpan::from_bits(qp.strict_requests.load(Acquire));
-    if requests.has(number) { draws_at(qp, choice, number) } else { None }
+    draws_behind(qp, 0, choice)
+}
+
+/// The same about the request so many behind the one at the head.
+pub(super) fn draws_behind(qp: &Qp, distance: u32, choice: Choice) -> Option<Draws> {
+    draws_at(qp, choice, qp.put_off_choices.load(Acquire).wrapping_add(distance))
 }
 
 /// The same about a completion that has failed.
@@ -19,10 +22,11 @@ pub(super) fn draws_of_failed(qp: &Qp) -> Option<Draws> {
     draws_at(qp, Choice::Rubbish, qp.failed_completions.fetch_add(1, AcqRel))
 }
 
-fn draws_at(qp: &Qp, choice: Choice, place: u32) -> Option<Draws> {
-    let choices = Choices::of_others(qp.strict_others.load(Acquire));
+/// The same about the thing before which a queue pair had so many.
+fn draws_at(qp: &Qp, choice: Choice, before: u32) -> Option<Draws> {
+    let numbers = NumberSpan::try_from(qp.strict_choices[choice as usize].load(Acquire)).ok()?;
     let seed = qp.strict_seed.load(Acquire);
-    choices.has(choice).then(|| Draws::new(seed, choice, place.into()))
+    numbers.has(before).then(|| Draws::new(seed, choice, before.into()))
 }
 
 /// Whether a queue pair's program is run strictly.

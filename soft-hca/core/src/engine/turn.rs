@@ -9,6 +9,8 @@ pub(super) enum Bytes {
     Moved,
     /// They are lost on the way, if the request is a datagram.
     Lost,
+    /// They are moved after those of the step's other requests, if these are datagrams.
+    Overtaken,
 }
 
 /// A step's share of a send queue. Only a queue whose requests are put off (`schedule`) has another
@@ -17,8 +19,7 @@ pub(super) enum Bytes {
 pub(super) struct Turn {
     /// Requests from the head on, at most.
     pub limit: u32,
-    /// Treatment of the bytes of the request at the head, which is alone unless that is
-    /// [`Bytes::Move`].
+    /// Treatment of the bytes of the request at the head, which is alone if they are moved already or lost.
     pub bytes: Bytes,
 }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use soft_hca_fault::FaultReport;
+use soft_hca_verbs::NumberSpan;
 
 use crate::arena::Scope;
 use crate::device_spec::DeviceSet;
@@ -23,12 +24,21 @@ pub enum FileKind {
     Cm {
         /// The RDMA devices that its program finds.
         found: DeviceSet,
-        /// The file's seed, if the program is run strictly.
-        seed: Option<NonZeroU64>,
+        /// How events come late, if the program is run strictly.
+        late: Option<LateEvents>,
     },
     /// Takes no part in the fabric: asks for listings, tells of faults, pulls cables, removes
     /// devices.
     Observer,
+}
+
+/// Events of the connection manager that a file's program can fetch only some time after they were brought forth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateEvents {
+    /// The file's seed.
+    pub seed: NonZeroU64,
+    /// Of each id those with these numbers.
+    pub numbers: NumberSpan,
 }
 
 /// The first message on every connection.
@@ -114,13 +124,11 @@ pub enum Request {
     /// It has a queue pair with a peer on another host in its lease. Answered with the GIDs of the port's
     /// addresses, and a socket for each; `ENOENT` if it has no lease.
     Sockets,
-    /// A thread of a strict program is stopped, and goes on after so many nanoseconds: see
-    /// [`begins_pause`](crate::arena::Arena::begins_pause). Not answered.
+    /// A thread of a strict program is stopped until the fabric's clock says this time: see
+    /// [`await_time`](crate::arena::Arena::await_time). Not answered.
     Pause {
-        /// Index of the process in the arena.
-        process: u32,
-        /// How long.
-        after_ns: u64,
+        /// In nanoseconds.
+        until_ns: u64,
     },
 }
 
@@ -230,11 +238,18 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Seed and numbers of a file that comes late.
+    const LATE: (u64, u64) = (5, 3 << u32::BITS | 7);
+
+    fn late() -> Option<LateEvents> {
+        Some(LateEvents { seed: NonZeroU64::new(LATE.0)?, numbers: NumberSpan::new(3, 7)? })
+    }
+
     #[test]
     fn requests_survive_the_way() {
         let requests = [
             Request::Hello(Hello {
-                kind: FileKind::Cm { found: DeviceSet::ALL, seed: NonZeroU64::new(5) },
+                kind: FileKind::Cm { found: DeviceSet::ALL, late: late() },
                 nonce_addr: 1 << 40,
                 nonce: 7,
             }),
@@ -249,7 +264,7 @@ mod tests {
             Request::Sysfs,
             Request::PortLease,
             Request::Sockets,
-            Request::Pause { process: 3, after_ns: 1 << 40 },
+            Request::Pause { until_ns: 1 << 40 },
             Request::List,
             Request::Why { is_asked: true },
             Request::CloseChannel(ChannelId { index: 5, generation: 6 }),
@@ -282,14 +297,14 @@ mod tests {
 
     #[test]
     fn values_that_mean_nothing_are_refused() {
-        let kind = FileKind::Cm { found: DeviceSet::ALL, seed: NonZeroU64::new(5) };
+        let kind = FileKind::Cm { found: DeviceSet::ALL, late: late() };
         let hello = Request::Hello(Hello { kind, nonce_addr: 0, nonce: 0 });
         let kick = Request::Kick(Qpn::new(1), 0);
         let raise = Request::Raise(Async::CqOverflow(1));
         let why = Request::Why { is_asked: true };
         let port = Request::Port { device: 0, port: 1, is_up: true, after_ns: 0 };
         let pairs = [
-            (like(&hello, &(2u32, u32::MAX, Some(5u64), 0u64, 0u64)), hello.encode()),
+            (like(&hello, &(2u32, u32::MAX, Some(LATE), 0u64, 0u64)), hello.encode()),
             (like(&kick, &(1u32, 0u64)), kick.encode()),
             (like(&raise, &(0u32, 1u32)), raise.encode()),
             (like(&why, &true), why.encode()),
@@ -300,8 +315,9 @@ mod tests {
             // A kind of request that there is not, and one of file.
             vec![17],
             like(&hello, &(4u32, 0u64, 0u64)),
-            // A seed is not 0, a queue pair's number has 24 bits, an event is of one of nine kinds.
-            like(&hello, &(2u32, u32::MAX, Some(0u64), 0u64, 0u64)),
+            // A seed is not 0, a last number not before the first, a queue pair's number has 24 bits, an event is of one of nine kinds.
+            like(&hello, &(2u32, u32::MAX, Some((0u64, LATE.1)), 0u64, 0u64)),
+            like(&hello, &(2u32, u32::MAX, Some((5u64, 3u64 << u32::BITS | 2)), 0u64, 0u64)),
             like(&kick, &(1u32 << 24, 0u64)),
             like(&raise, &(9u32, 1u32)),
             // A flag is 0 or 1, a port's number has 8 bits.

@@ -9,6 +9,6 @@ mod message;
 mod silence;
 pub mod socket;
 
-pub use message::{Answer, ChannelId, Created, FULL, FileKind, Hello, Reply, Request};
+pub use message::{Answer, ChannelId, Created, FULL, FileKind, Hello, LateEvents, Reply, Request};
 pub use silence::Silence;
 pub use socket::{Connection, Listener, MAX_FDS, PATIENCE};

@@ -18,7 +18,7 @@ mod random;
 
 use std::io;
 
-pub use clock::now_ns;
+pub use clock::{as_ns, clock_ns, duration, now_ns, processor_ns, timespec};
 pub use descriptors::pipe;
 pub use descriptors::{has_hung_up, hide, keep_across_exec};
 pub use event_fd::take_token;

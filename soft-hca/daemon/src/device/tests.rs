@@ -293,6 +293,8 @@ fn regions_allow_what_the_device_can_do() {
     assert_eq!(lacking, Err(Errno::EOPNOTSUPP));
     assert_eq!(register(1 << 10), Err(Errno::EINVAL));
     register(access::ON_DEMAND).unwrap();
+    // Relaxed ordering, and what nobody knows and a device may ignore.
+    register(access::RELAXED_ORDERING | 1 << 21).unwrap();
     // A peer that only flushes needs a key, too.
     let answer = register(access::FLUSH_GLOBAL).unwrap();
     assert_eq!(answer[4..8], answer[8..12]);

@@ -25,7 +25,7 @@ const NOTICED: Duration = Duration::from_secs(30);
 /// Connections at a time, at most.
 const CLIENTS: usize = 4;
 
-const CM: FileKind = FileKind::Cm { found: DeviceSet::ALL, seed: None };
+const CM: FileKind = FileKind::Cm { found: DeviceSet::ALL, late: None };
 
 /// Asked of the system once.
 static DEVICE: LazyLock<Arc<Device>> =

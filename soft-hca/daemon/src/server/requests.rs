@@ -80,8 +80,8 @@ impl Daemon {
                 }
                 Ok(Handled::Silently)
             }
-            Request::Pause { process, after_ns } => {
-                self.pause(process as usize, after_ns);
+            Request::Pause { until_ns } => {
+                self.pause(until_ns);
                 Ok(Handled::Silently)
             }
             Request::Raise(what) => {
@@ -203,8 +203,8 @@ impl Daemon {
             _ => None,
         };
         let opened = opened.map(Arc::clone);
-        let (found, seed) = match hello.kind {
-            FileKind::Cm { found, seed } => (found, seed),
+        let (found, late) = match hello.kind {
+            FileKind::Cm { found, late } => (found, late),
             _ => (DeviceSet::ALL, None),
         };
         // Steps that may fail come first: a process that counts as opened is closed by its file only.
@@ -230,7 +230,7 @@ impl Daemon {
             None => {
                 let file = self.cm.open(proc);
                 self.cm.restrict(file, found);
-                self.cm.put_off_events(file, seed);
+                self.cm.put_off_events(file, late);
                 File::Cm { proc, file, event_fd, tokens: 0 }
             }
         };

@@ -2,8 +2,9 @@
 //!
 //! The [clock](crate::clock) of what is put off stands still while programs run on to where they wait. When all of
 //! them wait, what is due next happens at once. So nothing waits for time to pass, and what comes before what does not
-//! depend on how fast programs run. A program that computes for long, sleeps for a time of its own, or cannot be seen has the clock go
-//! as the system's does, until all wait again.
+//! depend on how fast programs run. If a program computes for long, time passes with the time that it has a processor for: one that
+//! watches memory sees the same, however busy the machine is. If one sleeps for a time of its own, or cannot be seen, time passes as
+//! the system's does. So it is until all wait again, or those have waited for whom it passes.
 //!
 //! A fabric with a link to other hosts, whose programs cannot be seen, has the system's time.
 
@@ -18,19 +19,29 @@ use super::daemon::Daemon;
 use super::put_off::PutOff;
 use crate::fabric::Fabric;
 use crate::files;
-use crate::idle::{self, Doing};
+use crate::idle::{self, Busy, Doing};
 
 impl Daemon {
     /// Has the time of what is put off stand still while programs run.
     pub(super) fn compute_time(&mut self) {
         self.put_off.looks.are_on = true;
-        self.fabric.env.clock.stop(system::now_ns());
+        let now_ns = system::now_ns();
+        self.fabric.env.clock.stop(now_ns);
+        self.fabric.arena.set_computed_ns(now_ns);
+    }
+
+    /// The clock that stands still says a later time from now on.
+    fn skip_to(&self, due_ns: u64) {
+        let clock = &self.fabric.env.clock;
+        clock.skip_to(due_ns);
+        self.fabric.arena.set_computed_ns(clock.at(due_ns));
     }
 
     /// When what is put off is due next, by the fabric's clock.
     fn next_put_off(&self) -> Option<u64> {
-        let PutOff { queue_pairs, pauses, .. } = &self.put_off;
-        [queue_pairs.next(), pauses.next(), self.cm.next_late()].into_iter().flatten().min()
+        let PutOff { queue_pairs, .. } = &self.put_off;
+        let next = [queue_pairs.next(), self.put_off.next_pause(), self.cm.next_late()];
+        next.into_iter().flatten().min()
     }
 
     /// When there is something to do for it, by the system's clock.
@@ -50,18 +61,19 @@ impl Daemon {
             && self.fabric.arena.qp(qpn).is_some_and(is_strict);
         if is_later {
             let now_ns = system::now_ns();
+            if self.put_off.looks.busy.as_ref().is_some_and(Busy::have_waited) {
+                self.put_off.looks.time_stands_still();
+            }
             self.put_off.queue_pairs.add(qpn, self.fabric.env.clock.at(now_ns) + 1);
             self.put_off.looks.begin_anew(now_ns);
         }
         is_later
     }
 
-    /// A thread of a process is stopped for a while.
-    pub(super) fn pause(&mut self, process: usize, after_ns: u64) {
-        let now_ns = system::now_ns();
-        let due_ns = self.fabric.env.clock.at(now_ns).saturating_add(after_ns);
-        self.put_off.pauses.add(process, due_ns);
-        self.put_off.looks.begin_anew(now_ns);
+    /// A thread of a program is stopped until a time.
+    pub(super) fn pause(&mut self, until_ns: u64) {
+        self.put_off.pause(until_ns);
+        self.put_off.looks.begin_anew(system::now_ns());
     }
 
     /// Takes what the data path has put off.
@@ -86,17 +98,22 @@ impl Daemon {
 
     fn run_due(&mut self, now_ns: u64) {
         let clock_ns = self.fabric.env.clock.at(now_ns);
+        if self.next_put_off().is_none_or(|due_ns| due_ns > clock_ns) {
+            return;
+        }
         for qpn in self.put_off.queue_pairs.due(clock_ns) {
             self.run_put_off_queue(qpn);
         }
         self.take_rescheduled(now_ns);
-        for process in self.put_off.pauses.due(clock_ns) {
-            self.fabric.arena.ends_pause(process);
+        if self.put_off.end_pauses(clock_ns) {
             self.put_off.happened();
         }
         if self.cm.next_late().is_some_and(|due_ns| due_ns <= clock_ns) {
             self.run_cm_timers(now_ns);
             self.put_off.happened();
+        }
+        if let Some(busy) = &mut self.put_off.looks.busy {
+            busy.begin_anew(system::now_ns());
         }
     }
 
@@ -120,33 +137,25 @@ impl Daemon {
         let doing = Doing::of(&pids);
         // Requests that they made before they wait come first.
         let is_asked = self.poller.is_ready() || self.deferred.next().is_some();
-        match doing {
+        let looks = &mut self.put_off.looks;
+        let passes = match doing {
             Doing::Nothing if !is_asked => return self.all_wait(now_ns),
-            Doing::Dozing if !is_asked => self.let_time_pass(now_ns),
-            _ if self.put_off.looks.goes => {}
-            _ => {
-                if self.put_off.looks.goes_on(now_ns, || idle::processor_ns(&pids)) {
-                    self.let_time_pass(now_ns);
-                }
-            }
+            Doing::Dozing if !is_asked => true,
+            _ => looks.busy.is_some() || looks.goes_on(now_ns, || idle::processor_ns(&pids)),
+        };
+        if passes {
+            let passed_ns = looks.time_passes(&pids, now_ns);
+            self.skip_to(self.fabric.env.clock.at(now_ns) + passed_ns);
         }
-        self.put_off.looks.become_rarer(now_ns);
-    }
-
-    fn let_time_pass(&mut self, now_ns: u64) {
-        if !std::mem::replace(&mut self.put_off.looks.goes, true) {
-            self.fabric.env.clock.go(now_ns);
-        }
+        let due_ns = self.next_put_off().unwrap_or(u64::MAX);
+        let due_in_ns = due_ns.saturating_sub(self.fabric.env.clock.at(now_ns));
+        self.put_off.looks.become_rarer(now_ns, due_in_ns);
     }
 
     /// All programs wait: what is due next happens.
     fn all_wait(&mut self, now_ns: u64) {
-        let clock = &self.fabric.env.clock;
-        clock.stop(now_ns);
-        let looks = &mut self.put_off.looks;
-        looks.goes = false;
-        looks.forget();
-        looks.begin_anew(now_ns);
+        self.put_off.looks.time_stands_still();
+        self.put_off.looks.begin_anew(now_ns);
         // First of all what has come in the meantime, such as a receive for a message that has waited for it.
         let waiting = self.rescheduled.due(u64::MAX);
         waiting.iter().for_each(|qpn| self.run_queue(*qpn));
@@ -156,7 +165,7 @@ impl Daemon {
             return;
         }
         while let Some(due_ns) = self.next_put_off() {
-            self.fabric.env.clock.skip_to(due_ns);
+            self.skip_to(due_ns);
             self.run_due(now_ns);
             // Their programs wait on if it was nothing that they can see.
             if self.put_off.has_happened || self.poller.is_ready() {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
+use soft_hca_core::rpc::LateEvents;
 
 use super::host::{FileId, Host};
 use super::id::Key;
@@ -118,10 +118,10 @@ impl Files {
         Some(event)
     }
 
-    /// The program of a file is run strictly, with this seed; or it is not.
-    pub(super) fn put_off_events(&mut self, file: FileId, seed: Option<NonZeroU64>) {
+    /// The program of a file is run strictly, and these events come late; or none does.
+    pub(super) fn put_off_events(&mut self, file: FileId, late: Option<LateEvents>) {
         if let Some(file) = self.files.get_mut(&file) {
-            file.late = seed.map(Late::new);
+            file.late = late.map(Late::new);
         }
     }
 

@@ -6,9 +6,10 @@
 //! connection's events and its completions: they come by different ways (rdma_notify(3): a message may be there
 //! before ESTABLISHED is).
 
-use std::num::NonZeroU64;
+use std::collections::HashMap;
 
 use soft_hca_core::put_off::{self, DELAYS, Draws};
+use soft_hca_core::rpc::LateEvents;
 use soft_hca_verbs::Choice;
 
 use super::id::Key;
@@ -17,22 +18,36 @@ use super::waiting::Waiting;
 /// A file's events that cannot be fetched yet.
 #[derive(Debug)]
 pub(super) struct Late {
-    seed: NonZeroU64,
-    choices: u64,
+    which: LateEvents,
+    /// The ids that had events: as which one, and how many.
+    ids: HashMap<Key, (u32, u32)>,
     /// Each with its time, the earliest first.
     events: Vec<(u64, Waiting)>,
 }
 
 impl Late {
-    pub(super) fn new(seed: NonZeroU64) -> Self {
-        Self { seed, choices: 0, events: Vec::new() }
+    pub(super) fn new(which: LateEvents) -> Self {
+        Self { which, ids: HashMap::new(), events: Vec::new() }
+    }
+
+    /// For how long an event that is brought forth is put off.
+    fn delay_ns(&mut self, event: &Waiting) -> u64 {
+        let LateEvents { seed, numbers } = self.which;
+        let others = self.ids.len() as u32;
+        let (id, before) = self.ids.entry(event.about()).or_insert((others, 0));
+        let place = u64::from(*id) << u32::BITS | u64::from(*before);
+        let is_late = numbers.has(*before);
+        *before += 1;
+        if is_late {
+            put_off::delay_ns(DELAYS, &mut Draws::new(seed.get(), Choice::Event, place))
+        } else {
+            0
+        }
     }
 
     /// Takes an event that is brought forth at a time.
     pub(super) fn push(&mut self, event: Waiting, now_ns: u64) {
-        self.choices += 1;
-        let mut draws = Draws::new(self.seed.get(), Choice::Event, self.choices);
-        let delay_ns = put_off::delay_ns(DELAYS, &mut draws);
+        let delay_ns = self.delay_ns(&event);
         let same = self.events.iter().filter(|(_, other)| other.about() == event.about());
         let least_ns = same.map(|(due_ns, _)| *due_ns).max().unwrap_or(0);
         let due_ns = least_ns.max(now_ns + delay_ns);

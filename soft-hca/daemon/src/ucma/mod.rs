@@ -82,11 +82,11 @@ mod wire;
 #[allow(clippy::unwrap_used, reason = "tests, of which fuzz targets use a part")]
 pub(crate) mod tests;
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use soft_hca_core::device_spec::DeviceSet;
 use soft_hca_core::errno::{Errno, Refusal, Result, ensure};
+use soft_hca_core::rpc::LateEvents;
 use soft_hca_core::uapi::ucma::{
     EVENT, GET_EVENT_MIN, QP_ATTR, QUERY_PATH_MIN, QUERY_ROUTE_MIN, command,
 };
@@ -204,9 +204,9 @@ impl Cm {
         Some(event.bytes)
     }
 
-    /// The program of a file is run strictly, with this seed; or it is not.
-    pub(crate) fn put_off_events(&mut self, file: FileId, seed: Option<NonZeroU64>) {
-        self.files.put_off_events(file, seed);
+    /// The program of a file is run strictly, and these events come late; or none does.
+    pub(crate) fn put_off_events(&mut self, file: FileId, late: Option<LateEvents>) {
+        self.files.put_off_events(file, late);
     }
 
     /// A file's program has asked for an event, in vain at a time, or has got one.

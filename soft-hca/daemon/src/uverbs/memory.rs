@@ -18,7 +18,10 @@ const SUPPORTED: u32 = access::LOCAL_WRITE
     | access::MW_BIND
     | access::ZERO_BASED
     | access::ON_DEMAND
-    | access::HUGETLB;
+    | access::HUGETLB
+    | access::RELAXED_ORDERING;
+/// Flags that are ignored.
+const IGNORED: AccessFlags = AccessFlags::OPTIONAL.difference(AccessFlags::RELAXED_ORDERING);
 /// A known access right that no memory here has.
 const LACKING: u32 = access::FLUSH_PERSISTENT;
 
@@ -60,7 +63,7 @@ pub(super) fn reg_mr(
     request: &request::RegMr,
 ) -> Result<Outcome<answer::RegMr>> {
     let request::RegMr { start, length, hca_va, .. } = *request;
-    let flags = request.access_flags & !AccessFlags::OPTIONAL.bits();
+    let flags = request.access_flags & !IGNORED.bits();
     let pd = cx.file.handles.pd(request.pd_handle)?;
     let writes_remotely = flags & AccessFlags::REMOTE_MODIFY.bits() != 0;
     // A kernel counts pages: nothing at the start of a page is none, elsewhere it is one.

@@ -26,7 +26,7 @@ fn found() -> DeviceSet {
 }
 
 pub(crate) fn open(close_on_exec: bool, nonblocking: bool) -> Result<RawFd> {
-    let kind = FileKind::Cm { found: found(), seed: strict::seed_of_events() };
+    let kind = FileKind::Cm { found: found(), late: strict::late_events() };
     let opened = process::open(kind)?;
     let sources = [&opened.tokens, &opened.line].map(AsFd::as_fd);
     let fd = tokens::for_program(sources, close_on_exec, nonblocking)?;

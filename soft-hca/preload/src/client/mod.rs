@@ -24,6 +24,7 @@
 //! | `process`, `env` | this process as a member of the fabric, and what the data path asks of it |
 //! | `buffers` | buffers of sends, compared |
 //! | `outstanding`, `lists` | requests whose completions were not polled, and lists of receives |
+//! | `optional_access` | flags of regions that the library leaves out |
 //! | `doorbell` | the short way from a doorbell to a queue pair |
 //! | `lifeline`, `daemon` | connections to the daemon |
 //! | `loaded` | libraries of the process |
@@ -59,6 +60,7 @@ mod memory_owner;
 mod netlink;
 mod notes;
 mod of_process;
+mod optional_access;
 mod outcome;
 mod outstanding;
 mod polled;
@@ -89,15 +91,18 @@ pub use files::table::{close, close_range, duplicate, ours};
 pub use lifeline::{is_lifeline, keep_out_of, make_room};
 pub use netlink::socket;
 pub(crate) use of_process::OfProcess;
+pub use optional_access::registering;
 pub use outcome::Outcome;
 pub use port_lease::AtPort;
 pub use recorded::{acknowledges, exits, fault_happened, wait};
 pub use sets::closes_set;
+pub use strict::{skips_sleeps, sleep};
 
 /// Prepares a process that begins.
 pub fn starts() {
     forks::watch();
     lifeline::find();
+    strict::starts();
 }
 
 /// Libraries that a sanitizer knows nothing of are about to begin.

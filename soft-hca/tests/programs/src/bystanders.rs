@@ -15,7 +15,7 @@ use crate::traffic::{ENDLESS, Traffic};
 use crate::{LOCALHOST, comes_about, installed, tcp};
 
 /// The programs of rdma-core that play a part.
-const NEEDED: [&str; 2] = ["rping", "ibv_rc_pingpong"];
+const NEEDED: [&str; 2] = ["ucmatose", "ibv_rc_pingpong"];
 
 /// How often one looks whether traffic has moved on.
 const LOOK: Duration = Duration::from_millis(5);
@@ -115,45 +115,41 @@ impl Bystanders {
         }
     }
 
+    /// Not by rping, whose two threads [race](crate::rping) at its end.
     fn connections(&self, place: &Place) {
-        let _end = EndOfAll(self);
-        let port = tcp::free_port();
-        let line = format!("-a {LOCALHOST} -p {port} -S 1000 -V");
-        let mut server = place.start(&format!("rping -s -P {line}"));
-        server.wait_until(|| place.listens(port));
-        while !self.is_over.load(Relaxed) {
-            let mut client = place.start(&format!("rping -c -C 3 -v {line}"));
-            let ends_well = || self.ends_well(&mut client);
-            let is_well = catch_unwind(AssertUnwindSafe(ends_well)).unwrap_or_else(|reason| {
-                println!("the server of the client that fails says:\n{}", server.output());
-                resume_unwind(reason)
-            });
-            self.steps[1].fetch_add(u32::from(is_well), Relaxed);
-        }
+        let line = |port| format!("ucmatose -b {LOCALHOST} -p {port} -C 3 -S 1000");
+        self.pairs(place, 1, line, "-s", |port| place.listens(port));
     }
 
     fn ping_pongs(&self, place: &Place) {
+        let line = |port| format!("ibv_rc_pingpong -e -g 1 -n 100 -p {port}");
+        self.pairs(place, 2, line, "", tcp::listens);
+    }
+
+    /// Runs pairs of a program one after the other; the client gets the server's address, behind an option.
+    fn pairs(
+        &self,
+        place: &Place,
+        step: usize,
+        line: impl Fn(u16) -> String,
+        option: &str,
+        is_up: impl Fn(u16) -> bool,
+    ) {
         let _end = EndOfAll(self);
         while !self.is_over.load(Relaxed) {
             let port = tcp::free_port();
-            let line = format!("ibv_rc_pingpong -e -g 1 -n 100 -p {port}");
+            let line = line(port);
             let mut server = place.start(&line);
-            let is_up = loop {
-                if tcp::listens(port) {
-                    break true;
-                }
+            while !is_up(port) {
                 if self.is_over.load(Relaxed) {
-                    break false;
+                    return;
                 }
                 assert!(!server.has_ended(), "{}", server.output());
                 thread::sleep(LOOK);
-            };
-            if !is_up {
-                return;
             }
-            let mut client = place.start(&format!("{line} {LOCALHOST}"));
+            let mut client = place.start(&format!("{line} {option} {LOCALHOST}"));
             let is_well = self.ends_well(&mut client) && self.ends_well(&mut server);
-            self.steps[2].fetch_add(u32::from(is_well), Relaxed);
+            self.steps[step].fetch_add(u32::from(is_well), Relaxed);
         }
     }
 }

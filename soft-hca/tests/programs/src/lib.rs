@@ -5,6 +5,7 @@ pub mod arena;
 pub mod brought_along;
 pub mod bystanders;
 pub mod capture;
+pub mod cmtime;
 pub mod filter;
 pub mod forger;
 pub mod guest;
@@ -108,6 +109,21 @@ pub fn installed(programs: &[&str]) -> bool {
     programs.iter().all(|program| is_there(program) || lacks(program, package(program)))
 }
 
+/// Whether UCX is installed, and [has verbs](ucx_has_verbs).
+pub fn ucx_is_installed() -> bool {
+    installed(&["ucx_perftest"]) && ucx_has_verbs()
+}
+
+/// Whether UCX has its module for verbs: Debian testing builds it without.
+pub fn ucx_has_verbs() -> bool {
+    let modules = Path::new("/usr/lib").join(MULTIARCH).join("ucx");
+    let has_verbs = !modules.is_dir() || modules.join("libuct_ib.so.0").exists();
+    if !has_verbs {
+        skipped("this release builds UCX without verbs");
+    }
+    has_verbs
+}
+
 /// Whether programs' polls pass through soft-hca's. With `SOFT_HCA_HOOK=0` they do not, and a test of what is
 /// done or known by them is skipped.
 pub fn polls_are_seen() -> bool {
@@ -197,6 +213,14 @@ pub fn pyverbs() -> Option<PathBuf> {
         return Some(python);
     }
     None
+}
+
+/// Writes a Python program into a place, with the names of enumerations by any release of rdma-core's module.
+pub fn write_python(place: &Place, name: &str, program: &str) {
+    let enums = include_str!("../verbs_enums.py");
+    for (name, text) in [(name, program), ("verbs_enums.py", enums)] {
+        fs::write(place.file(name), text).unwrap();
+    }
 }
 
 fn package(program: &str) -> &'static str {

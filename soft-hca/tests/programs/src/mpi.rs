@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::installed;
 use crate::place::Place;
 use crate::program::Program;
+use crate::{installed, ucx_has_verbs};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mpi/exchange.c");
 
@@ -32,7 +32,7 @@ impl Mpi {
     /// Whether it is installed, as [`installed`] has it.
     pub fn is_installed(self) -> bool {
         let launcher = self.launcher.split_whitespace().next().unwrap();
-        installed(&[launcher, self.compiler])
+        installed(&[launcher, self.compiler]) && ucx_has_verbs()
     }
 
     /// Compiles the program and starts it in a place.

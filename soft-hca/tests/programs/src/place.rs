@@ -1,6 +1,7 @@
 //! A folder with one fabric in it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -145,6 +146,23 @@ impl Place {
             .stdout(output.try_clone().unwrap())
             .stderr(output);
         Program::new(line, circumstances(&mut command).spawn().unwrap(), file)
+    }
+
+    /// A script that has the command behind it run in the fabric, whatever circumstances it is called in.
+    pub fn script(&self) -> PathBuf {
+        let file = self.file(&self.unique("run"));
+        let (by, options) = (self.by.join(" "), self.options.join(" "));
+        let text = format!(
+            "#!/bin/sh
+            export XDG_RUNTIME_DIR='{}'
+            exec {by} '{}' run --fabric {} {options} -- \"$@\"\n",
+            self.dir.display(),
+            self.soft_hca.display(),
+            self.fabric
+        );
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file
     }
 
     /// Has Python run a script in the fabric; gives its output.

@@ -1,10 +1,12 @@
-//! Two ways in which rping ends badly by itself, or not at all.
+//! Three ways in which rping ends badly by itself, or not at all.
 //!
 //! Its main thread destroys the event channel (`main`, `rdma_destroy_event_channel(cb->cm_channel)`)
 //! without waiting for the other one, `cm_thread`, which asks for the next event as soon as it has
 //! acknowledged the last. If it does so only after the channel is gone, `rdma_get_cm_event` fails,
 //! and `cm_thread` ends the program with -1 although all pings are done. rdma-core has repaired that
-//! in `librdmacm/examples/rping.c`, commit f3ae6534a, "terminate CM event thread before exiting".
+//! in `librdmacm/examples/rping.c`, commit f3ae6534a, "terminate CM event thread before exiting". Since then `cm_thread` waits
+//! in `poll`, and waits for ever if it is woken for an event that is discarded before it asks, as its id is destroyed
+//! (`rdma_destroy_id`); the main thread waits for its end.
 //!
 //! Its server, if the peer goes before the connection is established, waits for its other thread
 //! (`pthread_join(cb->cqthread, NULL)`), which waits for a completion. It has not disconnected, so

@@ -66,7 +66,7 @@ fn without_such_a_recording_nothing_is_delayed() {
     let strict = recorded(Scope::Buffers);
     for (world, seed) in [(&World::new(), 0), (&other, 0), (&strict, 7)] {
         let pair @ (a, b) = world.rc();
-        world.entry(a).strict_seed.store(seed, Release);
+        world.entry(a).make_strict(seed, &soft_hca_verbs::Choices::ALL);
         let mut source = world.buffer(US, vec![1; 8]);
         let mut target = world.buffer(THEM, vec![0; 8]);
         post(world, pair, &mut source, &mut target);

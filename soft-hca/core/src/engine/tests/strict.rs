@@ -12,7 +12,7 @@ const SEED: u64 = 11;
 const LATER_NS: u64 = 100_000_000;
 
 fn strictly(world: &World, qpn: u32, seed: u64) {
-    world.entry(qpn).strict_seed.store(seed, Release);
+    world.entry(qpn).make_strict(seed, &soft_hca_verbs::Choices::ALL);
 }
 
 /// The daemon executes what is due after a time. How often it was asked to come back.
@@ -85,6 +85,33 @@ fn writes_and_reads_come_in_any_order_too() {
             assert_eq!(world.statuses(b), []);
         }
     }
+}
+
+/// Whole packets are there of a write that ends in the middle, at either end, and none without those before.
+#[test]
+fn a_write_that_is_cut_off_has_written_whole_packets() {
+    const MTU: usize = 1024;
+    let mut partial = 0;
+    for (seed, ends_peer) in SEEDS.flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::new();
+        let (a, b) = world.rc();
+        strictly(&world, a, seed);
+        world.entry(a).path_mtu.store(3, Release);
+        let mut ours = world.buffer(US, vec![1; 8 * MTU + 100]);
+        let mut theirs = world.buffer(THEM, vec![0; 8 * MTU + 100]);
+        let wr = Wr::new(1, opcode::RDMA_WRITE).sge(ours.whole());
+        world.put(a, &wr.remote(theirs.addr(), theirs.key));
+        run_later(&world, a, 0);
+        let begun = theirs.bytes.contains(&1);
+        let ends = if ends_peer { b } else { a };
+        world.actor(DAEMON).land_writes(Some(ends));
+        let written = theirs.bytes.iter().take_while(|byte| **byte == 1).count();
+        assert!(theirs.bytes[written..].iter().all(|byte| *byte == 0), "seed {seed}");
+        assert!(written.is_multiple_of(MTU) || written == 8 * MTU + 100, "seed {seed}: {written}");
+        assert_eq!(begun, written > 0);
+        partial += usize::from(begun && written < 8 * MTU);
+    }
+    assert!(partial > 0);
 }
 
 /// Seeds by which something may happen.

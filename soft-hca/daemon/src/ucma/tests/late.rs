@@ -2,9 +2,12 @@
 
 use std::num::NonZeroU64;
 
+use soft_hca_core::rpc::LateEvents;
 use soft_hca_core::uapi::ucma::event_type::{
     ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, ROUTE_RESOLVED,
 };
+
+use soft_hca_verbs::NumberSpan;
 
 use super::*;
 use crate::ucma::MIGRATE_ID;
@@ -15,10 +18,15 @@ const LATEST_NS: u64 = 10_000_000;
 /// Timers that end before an event comes, at most.
 const MOST_TIMERS: u32 = 1000;
 
+fn put_off(world: &mut World, file: FileId, seed: u64, numbers: NumberSpan) {
+    let seed = NonZeroU64::new(seed).unwrap();
+    world.cm.put_off_events(file, Some(LateEvents { seed, numbers }));
+}
+
 /// Two files, the events of the first one late.
 fn with_late_files(seed: u64) -> (World, FileId, FileId) {
     let (mut world, late, other) = World::with_files();
-    world.cm.put_off_events(late, NonZeroU64::new(seed));
+    put_off(&mut world, late, seed, NumberSpan::ALL);
     (world, late, other)
 }
 
@@ -59,6 +67,22 @@ fn an_ids_events_come_later_and_in_their_order() {
         assert_eq!(next(&mut world, late), (DISCONNECTED, request));
         check(&world);
     }
+}
+
+#[test]
+fn only_events_with_some_numbers_come_late() {
+    let (mut world, late, _) = World::with_files();
+    put_off(&mut world, late, 1, NumberSpan::new(2, 2).unwrap());
+    for uid in [1, 2] {
+        let id = world.create(late, uid, TCP);
+        world.resolve(late, id, "10.9.0.1:1").unwrap();
+        let began = world.now;
+        assert_eq!((next(&mut world, late), world.now), ((ADDR_RESOLVED, id), began));
+        world.route(late, id).unwrap();
+        assert_eq!(next(&mut world, late), (ROUTE_RESOLVED, id));
+        assert!(world.now > began);
+    }
+    check(&world);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! waits, without a thread or a signal that it has not asked for.
 #![allow(unsafe_code, reason = "epoll instances")]
 
+use std::ffi::{c_int, c_long};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,20 +75,35 @@ pub(crate) fn duplicate(fd: BorrowedFd<'_>, close_on_exec: bool) -> Result<RawFd
     made.map_err(|error| as_errno(&error))
 }
 
+/// `epoll_ctl(2)`. All these are bare system calls: a function of that name may be librspreload's, which calls us with its
+/// lock taken, or ours, which looks into the table.
+///
+/// # Safety
+///
+/// `event` is null or points to an event, as far as the operation needs one.
+unsafe fn control(
+    set: RawFd,
+    operation: c_int,
+    fd: RawFd,
+    event: *mut libc::epoll_event,
+) -> c_long {
+    // SAFETY: the caller says so.
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, set, operation, fd, event) }
+}
+
 fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -> Option<RawFd> {
     let flags = if close_on_exec { libc::EPOLL_CLOEXEC } else { 0 };
     // SAFETY: the call takes flags and creates a descriptor, nothing else.
-    let made = check(unsafe { libc::epoll_create1(flags) }).ok()?;
+    let made = unsafe { libc::syscall(libc::SYS_epoll_create1, flags) };
+    let made = check(made as c_int).ok()?;
     let readable = libc::EPOLLIN as u32;
     // EPOLLHUP is reported without being asked for.
     for (fd, events) in [(tokens, readable), (line, 0)] {
         let mut event = libc::epoll_event { events, u64: 0 };
         // SAFETY: descriptors of ours, and a structure that the call reads.
-        let added =
-            unsafe { libc::epoll_ctl(made, libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
+        let added = unsafe { control(made, libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
         if added != 0 {
-            // SAFETY: made above, and nobody else has it. This is the bare system call, which does not look into the
-            // table.
+            // SAFETY: made above, and nobody else has it.
             unsafe { libc::syscall(libc::SYS_close, made) };
             return None;
         }
@@ -98,9 +114,7 @@ fn instance(tokens: BorrowedFd<'_>, line: BorrowedFd<'_>, close_on_exec: bool) -
 /// Removes the connection from the program's epoll instance when the last event was read, so that it is not readable.
 pub(crate) fn hang_up(of_program: RawFd, line: &OwnedFd) {
     // SAFETY: the call fails if the connection is not there, or the descriptor is no epoll instance.
-    unsafe {
-        libc::epoll_ctl(of_program, libc::EPOLL_CTL_DEL, line.as_raw_fd(), ptr::null_mut());
-    }
+    unsafe { control(of_program, libc::EPOLL_CTL_DEL, line.as_raw_fd(), ptr::null_mut()) };
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{post as posts, table};
 use crate::client::functions::{Functions, Post, Slot, StartPoll};
 use crate::client::layout::{Qp, RecvWr, SendWr, Wc};
 use crate::client::strict::depth::{Polled, Send, depths};
-use crate::client::strict::{self, late, wait};
+use crate::client::strict::{late, wait};
 use crate::client::{memory, process};
 use soft_hca_core::engine::ReceiveQueue;
 use soft_hca_core::uapi::verbs::{send_flag, state};
@@ -182,7 +182,9 @@ unsafe fn post_receives(
     // SAFETY: the program's own call, whose list `requests` has read.
     let (error, posted) = unsafe { post(own, call, &list, taken) };
     if let Some(queue) = queue {
-        depths().take_back_receives(queue, taken.saturating_sub(posted));
+        let mut depths = depths();
+        depths.take_back_receives(queue, taken.saturating_sub(posted));
+        depths.posted(queue, posted);
     }
     error
 }
@@ -200,8 +202,9 @@ unsafe extern "C-unwind" fn post_recv(
     let may_receive = |process: &&process::Process| {
         process.arena.qp(qpn).is_some_and(|qp| qp.state.load(Acquire) >= state::RTR)
     };
-    if let Some((process, seed)) = process::current().filter(may_receive).zip(strict::seed()) {
-        late::before_receive(process, seed);
+    if let Some(process) = process::current().filter(may_receive) {
+        let before = depths().posted_receives(qpn);
+        late::before_receive(process, qpn, before);
     }
     // SAFETY: the program's own call, of which nothing is changed.
     unsafe { post_receives(&BELOW.post_recv, [qp, first, bad], Some(queue)) }

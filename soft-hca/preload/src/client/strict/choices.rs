@@ -3,20 +3,17 @@
 use std::sync::OnceLock;
 
 use soft_hca_core::config;
-use soft_hca_verbs::{Choice, Choices, RequestSpan};
+use soft_hca_core::put_off::Draws;
+use soft_hca_verbs::{Choice, Choices};
 
-/// Whether choices of a kind are made, if this program is run strictly. Others get the kindest answer.
-pub(super) fn makes(choice: Choice) -> bool {
-    choices().has(choice)
-}
-
-/// These kinds; all if nothing else is asked for.
-pub(super) fn choices() -> Choices {
+/// Those of this program, if it is run strictly; all if nothing else is asked for. Others get the kindest answer.
+pub(super) fn choices() -> &'static Choices {
     static CHOICES: OnceLock<Choices> = OnceLock::new();
-    *CHOICES.get_or_init(|| config::strict().map(|strict| strict.choices).unwrap_or_default())
+    CHOICES.get_or_init(|| config::strict().map(|strict| strict.choices).unwrap_or_default())
 }
 
-/// The send work requests about which choices are made; all if nothing else is asked for.
-pub(super) fn requests() -> RequestSpan {
-    config::strict().map(|strict| strict.requests).unwrap_or_default()
+/// Numbers for a choice about the thing before which its object, which has a seed, had so many; none if the kindest
+/// answer is wanted.
+pub(super) fn draws(seed: u64, choice: Choice, before: u32) -> Option<Draws> {
+    choices().has(choice, before).then(|| Draws::new(seed, choice, before.into()))
 }

@@ -42,6 +42,8 @@ struct QueuePairDepth {
     sends: VecDeque<Send>,
     /// ReceiveQueue that are in the queue.
     receives: u32,
+    /// Receives that were posted ever.
+    posted_receives: u32,
     has_failed: bool,
 }
 
@@ -87,13 +89,28 @@ pub(crate) fn depths() -> MutexGuard<'static, Depths> {
 impl Depths {
     pub(crate) fn begin(&mut self, qpn: u32, requested: RequestedDepth) {
         let sends = VecDeque::new();
-        self.queue_pairs
-            .insert(qpn, QueuePairDepth { requested, sends, receives: 0, has_failed: false });
+        self.queue_pairs.insert(
+            qpn,
+            QueuePairDepth { requested, sends, receives: 0, posted_receives: 0, has_failed: false },
+        );
     }
 
     /// The capacity that was requested for a queue pair.
     pub(crate) fn requested(&self, qpn: u32) -> Option<RequestedDepth> {
         self.queue_pairs.get(&qpn).map(|queue_pair| queue_pair.requested)
+    }
+
+    /// How many receives were posted to a queue pair.
+    pub(crate) fn posted_receives(&self, qpn: u32) -> u32 {
+        self.queue_pairs.get(&qpn).map_or(0, |queue_pair| queue_pair.posted_receives)
+    }
+
+    /// Receives were posted to a queue.
+    pub(crate) fn posted(&mut self, queue: ReceiveQueue, count: usize) {
+        let ReceiveQueue::Own(qpn) = queue else { return };
+        if let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) {
+            queue_pair.posted_receives = queue_pair.posted_receives.wrapping_add(count as u32);
+        }
     }
 
     /// A queue pair is gone. Completions of it may be polled still, and give back the receives of a shared queue: one

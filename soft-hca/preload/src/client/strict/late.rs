@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
-use soft_hca_fault::Random;
+use soft_hca_core::put_off::Draws;
 use soft_hca_verbs::Choice;
 
 use crate::client::of_process::OfProcess;
 use crate::client::process::Process;
-use crate::client::strict::choices::makes;
+use crate::client::strict::choices::draws;
 use crate::client::strict::wait;
 
 /// Polls in a row that find nothing, at most.
@@ -22,7 +22,12 @@ const MOST: u64 = 3;
 /// A completion queue.
 #[derive(Debug)]
 struct Queue {
-    random: Random,
+    seed: u64,
+    /// Completions that were taken from it, up to which place of its ring.
+    taken: u32,
+    consumer: u32,
+    /// How often it was armed.
+    armings: u32,
     /// Completions that are to be given at once.
     owed: u32,
     /// Polls that are to find nothing yet; `None` if that has not been chosen.
@@ -36,14 +41,20 @@ fn queues() -> MutexGuard<'static, HashMap<u32, Queue>> {
     QUEUES.lock()
 }
 
-fn unread(arena: &Mapping, index: u32) -> u32 {
+/// Completions in a queue, after it has noted which were taken.
+fn unread(arena: &Mapping, index: u32, queue: &mut Queue) -> u32 {
     let cq = arena.cqs.get(index as usize).filter(|cq| cq.live.load(Acquire) != 0);
-    cq.and_then(|cq| arena.ring(&cq.ring)).map_or(0, |ring| ring.unread())
+    let Some(ring) = cq.and_then(|cq| arena.ring(&cq.ring)) else { return 0 };
+    let consumer = ring.consumer();
+    let taken = ring.distance(queue.consumer, consumer);
+    (queue.taken, queue.consumer) = (queue.taken.wrapping_add(taken), consumer);
+    ring.unread()
 }
 
 /// A queue was created.
 pub(crate) fn begin(index: u32, seed: u64, is_followed: bool) {
-    queues().insert(index, Queue { random: Random::new(seed), owed: 0, left: None, is_followed });
+    let queue = Queue { seed, taken: 0, consumer: 0, armings: 0, owed: 0, left: None, is_followed };
+    queues().insert(index, queue);
 }
 
 /// Whether the polls of a queue are all seen one by one.
@@ -54,7 +65,7 @@ pub(crate) fn is_followed(index: u32) -> bool {
 /// A queue was armed, or an event of it was taken.
 pub(crate) fn owe(arena: &Mapping, index: u32) {
     if let Some(queue) = queues().get_mut(&index) {
-        queue.owed = unread(arena, index);
+        queue.owed = unread(arena, index, queue);
     }
 }
 
@@ -62,13 +73,13 @@ pub(crate) fn owe(arena: &Mapping, index: u32) {
 pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
     let mut queues = queues();
     let Some(queue) = queues.get_mut(&index) else { return false };
-    let unread = unread(arena, index);
-    if unread == 0 || queue.owed > 0 || !makes(Choice::Poll) {
+    let unread = unread(arena, index, queue);
+    if unread == 0 || queue.owed > 0 {
         return false;
     }
-    let chosen = queue.left.unwrap_or_else(|| match queue.random.below(2) {
-        0 => 0,
-        _ => 1 + queue.random.below(MOST),
+    let chosen = queue.left.unwrap_or_else(|| {
+        let draws = draws(queue.seed, Choice::Poll, queue.taken);
+        draws.map_or(0, |mut draws| draws.below(2) * (1 + draws.below(MOST)))
     });
     let is_late = chosen > 0;
     queue.left = is_late.then(|| chosen - 1);
@@ -81,29 +92,30 @@ pub(crate) fn is_late(arena: &Mapping, index: u32) -> bool {
 
 /// The calling thread stops for a while before it goes on, as the scheduler may have it at any point: of so
 /// many times once.
-fn pause(process: &Process, seed: u64, one_in: u64, most: Duration) {
-    static RANDOM: OfProcess<Option<Random>> = OfProcess::new();
-    if !makes(Choice::Pause) {
-        return;
-    }
-    let pause = {
-        let mut random = RANDOM.lock();
-        let random = random.get_or_insert_with(|| Random::new(seed));
-        (random.below(one_in) == 0).then(|| random.below(most.as_micros() as u64))
-    };
-    if let Some(microseconds) = pause {
+fn pause(process: &Process, draws: Option<Draws>, one_in: u64, most: Duration) {
+    let time = draws.and_then(|mut draws| {
+        (draws.below(one_in) == 0).then(|| draws.below(most.as_micros() as u64))
+    });
+    if let Some(microseconds) = time {
         wait::stop(process, Duration::from_micros(microseconds));
     }
 }
 
 /// A queue is about to be armed: completions may come before that.
-pub(crate) fn before_arming(process: &Process, seed: u64) {
-    pause(process, seed, 2, Duration::from_millis(10));
+pub(crate) fn before_arming(process: &Process, index: u32) {
+    let draws = queues().get_mut(&index).and_then(|queue| {
+        let before = queue.armings;
+        queue.armings = before.wrapping_add(1);
+        draws(queue.seed, Choice::Pause, before)
+    });
+    pause(process, draws, 2, Duration::from_millis(10));
 }
 
-/// A receive is about to be posted: a message may come before that.
-pub(crate) fn before_receive(process: &Process, seed: u64) {
-    pause(process, seed, 4, Duration::from_millis(2));
+/// A receive is about to be posted to a queue pair that had so many: a message may come before that.
+pub(crate) fn before_receive(process: &Process, qpn: u32, before: u32) {
+    let seed = process.arena.qp(qpn).map(|qp| qp.strict_seed.load(Acquire));
+    let draws = seed.and_then(|seed| draws(seed, Choice::Pause, before));
+    pause(process, draws, 4, Duration::from_millis(2));
 }
 
 /// A poll has found so many completions.

@@ -23,13 +23,14 @@ use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use soft_hca_core::arena::Mapping;
 use soft_hca_core::config;
 use soft_hca_core::errno::Result;
-use soft_hca_core::rpc::{Answer, Created};
+use soft_hca_core::rpc::{Answer, Created, LateEvents};
 use soft_hca_core::uapi::uverbs::answer;
 use soft_hca_core::uapi::uverbs::{Command, command, request};
 use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
@@ -37,8 +38,8 @@ use soft_hca_core::uapi::verbs::{QpAttrMask, SrqAttrMask, state};
 use soft_hca_verbs::Choice;
 use zerocopy::FromBytes;
 
-use crate::client::process::Process;
-use choices::{choices, makes, requests};
+use crate::client::process;
+use choices::choices;
 use depth::{Depths, RequestedDepth, depths};
 
 /// The seed of this program, if it is run strictly. The two sides of a connection, two programs, get
@@ -51,6 +52,26 @@ pub(super) fn seed() -> Option<u64> {
         (seed, std::env::current_exe().ok()).hash(&mut hasher);
         Some(hasher.finish())
     })
+}
+
+/// Whether sleeps of this program go by the fabric's clock.
+static SKIPS_SLEEPS: AtomicBool = AtomicBool::new(false);
+
+/// The process begins.
+pub(super) fn starts() {
+    let skips = config::skips_sleeps() && config::strict().is_some();
+    SKIPS_SLEEPS.store(skips, Relaxed);
+}
+
+/// Whether sleeps of this program go by the fabric's clock.
+#[inline]
+pub fn skips_sleeps() -> bool {
+    SKIPS_SLEEPS.load(Relaxed)
+}
+
+/// Sleeps by the fabric's clock, if this process is in a fabric whose time is computed. An error has the rest, after a signal.
+pub fn sleep(time: Duration) -> Option<Result<(), Duration>> {
+    wait::sleep(process::current()?, time)
 }
 
 /// Whether this program is run strictly.
@@ -67,10 +88,10 @@ fn next_seed(seed: u64) -> u64 {
     seed.wrapping_add(number.wrapping_mul(0xd134_2543_de82_ef95)) | 1
 }
 
-/// The seed of the next file of connection events, if this program is run strictly and has them put off.
-pub(super) fn seed_of_events() -> Option<NonZeroU64> {
-    let seed = next_seed(seed()?);
-    NonZeroU64::new(seed).filter(|_| makes(Choice::Event))
+/// How events of the next file of the connection manager are put off, if this program is run strictly and has that.
+pub(super) fn late_events() -> Option<LateEvents> {
+    let seed = NonZeroU64::new(next_seed(seed()?))?;
+    choices().of(Choice::Event).map(|numbers| LateEvents { seed, numbers })
 }
 
 /// The objects that the handles in a command name.
@@ -91,12 +112,7 @@ pub(super) fn owe(arena: &Mapping, cq: u32) {
     }
 }
 
-/// A queue is about to be armed.
-pub(super) fn before_arming(process: &Process) {
-    if let Some(seed) = seed() {
-        late::before_arming(process, seed);
-    }
-}
+pub(super) use late::before_arming;
 
 /// Takes note of what a command has created or changed, and has its answer say what holds for this program.
 pub(super) fn note(
@@ -218,9 +234,7 @@ fn begin(
         put(bytes, at, value);
     }
     if let Some(qp) = arena.qp(qpn) {
-        qp.strict_others.store(choices().others(), Release);
-        qp.strict_requests.store(requests().to_bits(), Release);
-        qp.strict_seed.store(seed, Release);
+        qp.make_strict(seed, choices());
     }
     let is_shared = requested.is_srq != 0;
     let requested = RequestedDepth {

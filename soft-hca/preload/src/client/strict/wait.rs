@@ -25,6 +25,9 @@ const TIME_SLICE_NS: u64 = 100_000;
 /// The daemon may be so late with a thread that is stopped. It may have gone.
 const LATE: Duration = Duration::from_secs(1);
 
+/// Longer than any program runs: a time that can be added to the system's.
+const LONGEST: Duration = Duration::from_secs(1 << 32);
+
 thread_local! {
     /// How often this thread has polled in vain since a moment.
     static IN_VAIN: Cell<(Moment, u32)> = Cell::default();
@@ -63,16 +66,34 @@ pub(crate) fn over() {
     let _ = IN_VAIN.try_with(|looks| looks.set(Default::default()));
 }
 
-/// The calling thread is stopped for so long by the fabric's clock. One of each process can be, others sleep.
+/// The calling thread is stopped for so long by the fabric's clock; by the system's if that goes so.
 pub(super) fn stop(process: &Process, time: Duration) {
-    let Process { arena, index, env, .. } = process;
-    if !arena.begins_pause(*index) {
-        return thread::sleep(time);
+    match process.arena.computed_ns() {
+        None => thread::sleep(time),
+        Some(now_ns) => {
+            let until_ns = now_ns.saturating_add(system::as_ns(time));
+            while !is_stopped_until(process, until_ns, time + LATE) {}
+        }
     }
-    let after_ns = time.as_nanos() as u64;
+}
+
+/// The calling thread sleeps for so long by the fabric's clock, if time is computed. An error has the rest, after a signal.
+pub(super) fn sleep(process: &Process, time: Duration) -> Option<Result<(), Duration>> {
+    let until_ns = process.arena.computed_ns()?.saturating_add(system::as_ns(time));
+    let limit = time.saturating_add(LATE).min(LONGEST);
+    if is_stopped_until(process, until_ns, limit) {
+        return Some(Ok(()));
+    }
+    let left_ns = until_ns.saturating_sub(process.arena.computed_ns().unwrap_or(until_ns));
+    Some(Err(Duration::from_nanos(left_ns)))
+}
+
+/// Stops the calling thread until a time by the fabric's clock, so long at most by the system's. False if a signal has
+/// interrupted that.
+fn is_stopped_until(process: &Process, until_ns: u64, limit: Duration) -> bool {
     begins_to_sleep();
-    env.tell(&Request::Pause { process: *index as u32, after_ns });
-    arena.await_end_of_pause(*index, time + LATE);
+    process.env.tell(&Request::Pause { until_ns });
+    process.arena.await_time(until_ns, limit)
 }
 
 #[cfg(test)]

@@ -32,7 +32,9 @@ use crate::client::files::{on_demand, tokens};
 use crate::client::notes::note;
 use crate::client::outcome::{OF_PARENT, Outcome};
 use crate::client::recorded::{self, Called};
-use crate::client::{acknowledged, daemon, hook, memory, port_lease, process, sanitizer, strict};
+use crate::client::{
+    acknowledged, daemon, hook, memory, optional_access, port_lease, process, sanitizer, strict,
+};
 use changes::read;
 
 /// Opens the device; the descriptor also is what the provider maps rings from.
@@ -70,6 +72,7 @@ const NO_QP: Errno = Errno::ENOENT.because(Refusal::NoObject(ObjectKind::Qp));
 impl UverbsFile {
     /// `write(2)`: one command. What the data path needs is done here, all else by the daemon.
     pub(crate) fn write(self: &Arc<Self>, fd: RawFd, written: &[u8]) -> Result<usize> {
+        let written = &*optional_access::restored(written);
         // The kernel lets only the process that opened the device command it.
         let is_own = self.process.is_current();
         let call = recorded::begin(self.process);
@@ -148,7 +151,10 @@ impl UverbsFile {
     }
 
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
-        strict::before_arming(self.process);
+        if strict::is_on() {
+            let index = self.handles.cqs().get(&request.cq_handle).map(|(cq, _)| cq.index());
+            index.into_iter().for_each(|index| strict::before_arming(self.process, index));
+        }
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
         ensure(cq.is_live(&self.process.arena), NO_CQ)?;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use programs::place::{Place, built};
 use programs::{
-    LIMIT, assert_has, comes_about, compile, compile_with, installed, polls_are_seen,
+    LIMIT, assert_has, comes_about, compile, compile_with, installed, polls_are_seen, rping,
     the_processors,
 };
 use serde_json::Value;
@@ -370,11 +370,7 @@ fn nothing_is_found_of_who_does_it_right() {
     let _processors = the_processors();
     let place = Place::new("check-right");
     let script = place.file("pair");
-    let pair = "rping -s -a 127.0.0.1 -p 7741 -C 3 & server=$!
-        until soft-hca ls | grep ' state LISTEN ' | grep -q :7741; do sleep 0.1; done
-        rping -c -a 127.0.0.1 -p 7741 -C 3 && wait $server";
-    let pair = pair.replace("soft-hca", place.soft_hca().to_str().unwrap());
-    fs::write(&script, pair).unwrap();
+    fs::write(&script, rping::script(&place, 7741, 3)).unwrap();
     assert_eq!(found(&place, &format!("sh {}", script.display())), (0, BTreeSet::new()));
     place.assert_gone();
 }

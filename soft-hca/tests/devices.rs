@@ -131,7 +131,7 @@ fn the_connection_manager_finds_paths() {
     }
     let place = with("paths", &[TWO_PORTS, "rxe1:infiniband"]);
     for address in [LOCALHOST, "198.18.0.2", "198.18.1.1"] {
-        let line = format!("-C 10 -V -a {address} -p {PORT}");
+        let line = format!("-C 10 -v -V -a {address} -p {PORT}");
         let mut server = place.start(&format!("rping -s {line}"));
         server.wait_until(|| place.listens(PORT));
         place.start(&format!("rping -c {line}")).succeed();
@@ -254,15 +254,15 @@ fn a_program_finds_the_devices_that_it_uses() {
     let mut none = on("rxe7", "ibv_devices");
     assert!(!none.wait().success());
     assert_has(&none.output(), &["--use: the fabric has rxe0 rxe1"]);
-    let mut server = on("rxe1", &format!("rping -s -C 3 -a 0.0.0.0 -p {PORT}"));
+    let mut server = on("rxe1", &format!("rping -s -C 3 -v -a 0.0.0.0 -p {PORT}"));
     server.wait_until(|| place.listens(PORT));
-    let mut client = on("rxe0", &format!("rping -c -C 3 -a 198.18.1.1 -p {PORT}"));
+    let mut client = on("rxe0", &format!("rping -c -C 3 -v -a 198.18.1.1 -p {PORT}"));
     client.succeed();
     server.succeed();
     // Bound to its own device's addresses, it does not hear what is for others.
-    let mut server = on("rxe1", &format!("rping -s -C 3 -a 0.0.0.0 -p {PORT}"));
+    let mut server = on("rxe1", &format!("rping -s -C 3 -v -a 0.0.0.0 -p {PORT}"));
     server.wait_until(|| place.listens(PORT));
-    assert!(!on("rxe0", &format!("rping -c -C 3 -a {LOCALHOST} -p {PORT}")).wait().success());
+    assert!(!on("rxe0", &format!("rping -c -C 3 -v -a {LOCALHOST} -p {PORT}")).wait().success());
     server.kill();
     place.end(keeper);
 }

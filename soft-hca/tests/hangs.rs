@@ -9,7 +9,8 @@ use programs::place::Place;
 use programs::program::Program;
 use programs::signal::{go_on, stop};
 use programs::{
-    LIMIT, assert_has, comes_about, compile, headers, installed, polls_are_seen, the_processors,
+    LIMIT, assert_has, comes_about, compile, headers, installed, polls_are_seen, rping,
+    the_processors,
 };
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hangs/hangs.c");
@@ -416,16 +417,17 @@ fn of_programs_that_are_right_there_is_nothing() {
         return;
     }
     let place = Place::new("hangs-none");
-    let server = "rping -s -a 127.0.0.1 -p 7471 -C 3";
-    let client = "rping -c -a 127.0.0.1 -p 7471 -C 3";
     let pair = |server: &str, client: &str| {
         format!("{server} & until {client} 2>/dev/null; do sleep 0.2; done; wait")
     };
     let events = "ibv_rc_pingpong -e -g 1 -n 50 -p 18519";
-    let killed = "rping -s -P -a 127.0.0.1 -p 7471 & server=$!; until rping -c -a 127.0.0.1 -p 7471 -C 3 \
-                  2>/dev/null; do sleep 0.2; done; sleep 1.5; kill $server; wait";
-    for line in [pair(server, client), pair(events, &format!("{events} 127.0.0.1")), killed.into()]
-    {
+    let rpings = rping::script(&place, 7471, 3);
+    let killed = format!(
+        "rping -s -P -a 127.0.0.1 -p 7471 & server=$!; {}; rping -c -a 127.0.0.1 -p 7471 -C 3; \
+         sleep 1.5; kill $server; wait",
+        rping::listens(&place, 7471),
+    );
+    for line in [rpings, pair(events, &format!("{events} 127.0.0.1")), killed] {
         let record = ["record", "-o", "run.shr", "--", "sh", "-c", &line];
         let output = place.command(&record).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stderr).contains(" entries in "), "{output:?}");

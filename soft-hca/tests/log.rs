@@ -59,9 +59,9 @@ fn the_level_says_how_much() {
         let log = place.file("log");
         let keeper = place
             .keep_in(|command| command.env("SOFT_HCA_LOG", &log).env("SOFT_HCA_LOG_LEVEL", level));
-        let mut server = place.start(&format!("rping -s -a {LOCALHOST} -C 1"));
+        let mut server = place.start(&format!("rping -s -a {LOCALHOST} -C 1 -v"));
         server.wait_until(|| place.listens(7174));
-        place.start(&format!("rping -c -a {LOCALHOST} -C 1")).succeed();
+        place.start(&format!("rping -c -a {LOCALHOST} -C 1 -v")).succeed();
         server.succeed();
         assert!(!place.start(&format!("rping -s -a {STRANGE}")).wait().success());
         place.end(keeper);

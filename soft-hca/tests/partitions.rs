@@ -118,7 +118,7 @@ fn limited_members_do_not_hear_each_other() {
     }
     let limited = ["rxe0:infiniband,pkey=0x7fff", "rxe1:infiniband,pkey=0x7fff", "rxe2:infiniband"];
     let place = with("limited", &limited);
-    let line = format!("-C 2 -a 198.18.1.1 -p {PORT}");
+    let line = format!("-C 2 -v -a 198.18.1.1 -p {PORT}");
     let mut server = place.start(&format!("rping -s {line}"));
     server.wait_until(|| place.listens(PORT));
     let mut client = place.start(&format!("rping -c -I 198.18.2.1 {line}"));

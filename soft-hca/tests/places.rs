@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use programs::place::Place;
 use programs::traffic::Traffic;
-use programs::{LIMIT, assert_has, comes_about, compile_with, installed, polls_are_seen};
+use programs::{LIMIT, assert_has, comes_about, compile_with, installed, polls_are_seen, rping};
 use serde_json::Value;
 use soft_hca_record::{Entry, Reader, What};
 
@@ -130,10 +130,7 @@ fn commands_of_a_call_are_counted() {
     }
     let place = Place::new("places-rping");
     let script = place.file("pair");
-    let pair = "rping -s -a 127.0.0.1 -p 7743 -C 1 & server=$!
-        until soft-hca ls | grep ' state LISTEN ' | grep -q :7743; do sleep 0.1; done
-        rping -c -a 127.0.0.1 -p 7743 -C 1 && wait $server";
-    fs::write(&script, pair.replace("soft-hca", place.soft_hca().to_str().unwrap())).unwrap();
+    fs::write(&script, rping::script(&place, 7743, 1)).unwrap();
     let script = script.to_str().unwrap();
     let text = |options: &[&str]| {
         let output = place.command(options).output().unwrap();

@@ -191,7 +191,7 @@ fn connections_end() {
     assert!(!server.wait().success());
     assert_has(&server.output(), &["test complete", "return status"]);
     first.kill();
-    let line = format!("-C 3 -a 198.18.1.1 -p {PORT}");
+    let line = format!("-C 3 -v -a 198.18.1.1 -p {PORT}");
     let mut server = on("rxe1", &format!("rping -s {line}"));
     server.wait_until(|| place.listens(PORT));
     on("rxe0", &format!("rping -c {line}")).succeed();

@@ -31,7 +31,8 @@ struct Thread {
     times: u64,
 }
 
-/// Threads for which time passes: they run, or sleep for a time of their own.
+/// Threads for which time passes: they run, as far as they can without a page that the system has to read, or sleep for a
+/// time of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     /// Those that were at the last look.
@@ -63,11 +64,12 @@ impl Busy {
                 continue;
             };
             let it = Thread { pid, thread, times };
+            let runs = matches!(state, 'R' | 'D');
             let does_doze = state == 'S' && it.dozes();
-            if state == 'R' {
+            if runs {
                 running.insert(pid);
             }
-            if state == 'R' || does_doze {
+            if runs || does_doze {
                 self.threads.push(it);
             }
             self.dozes |= does_doze;
@@ -228,7 +230,8 @@ pub(crate) fn processor_ns(pids: &[u32]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::env;
+    use std::io::{self, Write};
     use std::process::{self, Child, Command, Stdio};
     use std::thread;
     use std::time::{Duration, Instant};
@@ -237,6 +240,22 @@ mod tests {
 
     /// Longer than anything takes.
     const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A process that ends with its test.
+    struct Brief(Child);
+
+    impl Brief {
+        fn kill(&mut self) {
+            let _ = self.0.kill();
+            self.0.wait().unwrap();
+        }
+    }
+
+    impl Drop for Brief {
+        fn drop(&mut self) {
+            self.kill();
+        }
+    }
 
     fn comes_to(child: &Child, doing: Doing) -> bool {
         let end = Instant::now() + LIMIT;
@@ -293,16 +312,48 @@ mod tests {
 
     #[test]
     fn a_program_that_sleeps_for_a_time_is_known() {
-        let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
-        let call = || read(sleep.id(), sleep.id(), "syscall");
+        let sleep = Brief(Command::new("sleep").arg("1000").spawn().unwrap());
+        let pid = sleep.0.id();
+        let call = || read(pid, pid, "syscall");
         // Where the system does not tell, it seems to wait.
         let doing = if call().is_some() { Doing::Dozing } else { Doing::Nothing };
-        assert!(comes_to(&sleep, doing), "{:?}", call());
-        let mut busy = Busy::of(&[sleep.id()], 5);
-        assert_eq!(busy.passes_ns(&[sleep.id()], 12), 7);
+        assert!(comes_to(&sleep.0, doing), "{:?}", call());
+        let mut busy = Busy::of(&[pid], 5);
+        assert_eq!(busy.passes_ns(&[pid], 12), 7);
         assert!(!busy.have_waited());
-        sleep.kill().unwrap();
-        sleep.wait().unwrap();
+    }
+
+    /// So does a process, too, whose child has not begun its program yet, in `posix_spawn`.
+    #[test]
+    fn no_time_passes_for_who_waits_for_the_system() {
+        const SPAWN: &str = "import os, sys
+opens = [(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)]
+os.close(1)
+os.posix_spawn('/bin/true', ['true'], {}, file_actions=opens)";
+        let fifo = env::temp_dir().join(format!("soft-hca-idle-{}", process::id()));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut python = Command::new("python3");
+        let python = python.args(["-c", SPAWN]).arg(&fifo).stdout(Stdio::piped()).spawn();
+        let passed = python.map(|python| {
+            let mut python = Brief(python);
+            let pid = python.0.id();
+            io::read_to_string(python.0.stdout.take().unwrap()).unwrap();
+            let state = || Some(state_and_times(&read(pid, pid, "status")?)?.0);
+            let end = Instant::now() + LIMIT;
+            while state() != Some('D') && Instant::now() < end {
+                thread::yield_now();
+            }
+            let passed = (state(), Busy::of(&[pid], 0).passes_ns(&[pid], 1 << 60));
+            // Then its child has a file, and both end.
+            let _file = File::options().read(true).write(true).open(&fifo).unwrap();
+            python.0.wait().unwrap();
+            passed
+        });
+        fs::remove_file(&fifo).unwrap();
+        match passed {
+            Ok(passed) => assert_eq!(passed, (Some('D'), 0)),
+            Err(error) => needs::missing(format!("python3: {error}")),
+        }
     }
 
     #[test]
@@ -315,9 +366,10 @@ mod tests {
         assert_eq!(nobody.passes_ns(&[cat.id()], 12), 7);
         drop(cat.stdin.take());
         cat.wait().unwrap();
-        let mut spin = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        assert!(comes_to(&spin, Doing::Something));
-        let pids = [spin.id()];
+        let spin = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut spin = Brief(spin);
+        assert!(comes_to(&spin.0, Doing::Something));
+        let pids = [spin.0.id()];
         let mut busy = Busy::of(&pids, 0);
         assert!(!busy.have_waited());
         let (mut passed, end) = (0, Instant::now() + LIMIT);
@@ -335,8 +387,7 @@ mod tests {
         busy.begin_anew(0);
         let passed = busy.passes_ns(&pids, LATER_NS);
         assert!(passed <= system::processor_ns(pids[0]).unwrap() - before);
-        spin.kill().unwrap();
-        spin.wait().unwrap();
+        spin.kill();
         assert!(busy.have_waited());
         busy.begin_anew(2);
         assert_eq!(busy.passes_ns(&pids, 9), 7, "it has ended");

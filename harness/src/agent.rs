@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
@@ -34,6 +35,8 @@ pub struct Usage {
     pub user: Duration,
     /// Processor time in the kernel.
     pub system: Duration,
+    /// Time in which its first thread could have run, and others had the processors. 0 where the kernel does not count it.
+    pub ready: Duration,
     /// Most memory that was resident at once, in KiB.
     pub peak_kib: u64,
 }
@@ -56,10 +59,11 @@ impl fmt::Display for Note {
             Note::NotStarted(why) => write!(f, "{MARK}not started: {why}"),
             Note::Ended(ending, usage) => write!(
                 f,
-                "{MARK}ended, {} {} {} {} {ending}",
+                "{MARK}ended, {} {} {} {} {} {ending}",
                 usage.elapsed.as_micros(),
                 usage.user.as_micros(),
                 usage.system.as_micros(),
+                usage.ready.as_micros(),
                 usage.peak_kib
             ),
         }
@@ -78,14 +82,14 @@ impl FromStr for Note {
             return Ok(Note::NotStarted(why.to_owned()));
         }
         let words = said.strip_prefix("ended, ").ok_or("an unknown line of an agent")?;
-        let mut words = words.splitn(5, ' ');
+        let mut words = words.splitn(6, ' ');
         let mut number = || {
             let word = words.next().ok_or("a number is missing")?;
             word.parse::<u64>().map_err(|error| error.to_string())
         };
         let mut time = || number().map(Duration::from_micros);
-        let (elapsed, user, system) = (time()?, time()?, time()?);
-        let usage = Usage { elapsed, user, system, peak_kib: number()? };
+        let (elapsed, user, system, ready) = (time()?, time()?, time()?, time()?);
+        let usage = Usage { elapsed, user, system, ready, peak_kib: number()? };
         let ending = words.next().ok_or("no ending")?.parse()?;
         Ok(Note::Ended(ending, usage))
     }
@@ -241,10 +245,17 @@ fn nobody_reads() -> bool {
     found > 0 && stderr.revents & (libc::POLLERR | libc::POLLHUP) != 0
 }
 
+/// How long a process's first thread could have run without a processor: the second number of `schedstat`, in
+/// nanoseconds (Documentation/scheduler/sched-stats.rst).
+fn ready_time(pid: u32) -> Option<Duration> {
+    let times = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    Some(Duration::from_nanos(times.split_whitespace().nth(1)?.parse().ok()?))
+}
+
 /// Collects an ended process.
 fn collect(pid: u32, elapsed: Duration) -> io::Result<(ExitStatus, Usage)> {
     let id = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    let mut status = 0;
+    let (ready, mut status) = (ready_time(pid).unwrap_or_default(), 0);
     // SAFETY: all zeroes is a valid rusage, a plain C struct.
     let mut spent: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live variables of the right types.
@@ -259,6 +270,7 @@ fn collect(pid: u32, elapsed: Duration) -> io::Result<(ExitStatus, Usage)> {
         elapsed,
         user: time(spent.ru_utime),
         system: time(spent.ru_stime),
+        ready,
         peak_kib: spent.ru_maxrss.unsigned_abs(),
     };
     Ok((ExitStatus::from_raw(status), usage))
@@ -280,7 +292,8 @@ mod tests {
             elapsed: Duration::from_micros(5),
             user: Duration::from_micros(6),
             system: Duration::from_micros(7),
-            peak_kib: 8,
+            ready: Duration::from_micros(8),
+            peak_kib: 9,
         };
         for note in [
             Note::Listening,

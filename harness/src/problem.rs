@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use crate::agent::Usage;
 use crate::columns;
 use crate::demo::Demo;
 use crate::error::Error;
@@ -271,22 +272,24 @@ fn noticed(ran: &Ran) -> Result<String, String> {
     }
 }
 
-/// The least share of the time of waiting that counts as busy: other programs may want the
-/// processor, too.
+/// The least share of the time of waiting that counts as busy. The time in which other programs had the
+/// processors does, too.
 const BUSY: f64 = 0.2;
 
 fn busy(ran: &Ran) -> Result<String, String> {
-    waited(ran, "it asks for completions all the time", |spent, waiting| spent >= BUSY * waiting)
+    waited(ran, "it asks for completions all the time", |usage, waiting| {
+        (usage.user + usage.system + usage.ready).as_secs_f64() >= BUSY * waiting
+    })
 }
 
 fn asleep(ran: &Ran) -> Result<String, String> {
     // All the time before the signal may have been work, with two threads.
-    waited(ran, "it sleeps until a completion comes", |spent, waiting| {
-        spent < 2.0 * STRIKE.as_secs_f64() + BUSY * waiting
+    waited(ran, "it sleeps until a completion comes", |usage, waiting| {
+        (usage.user + usage.system).as_secs_f64() < 2.0 * STRIKE.as_secs_f64() + BUSY * waiting
     })
 }
 
-fn waited(ran: &Ran, why: &str, expected: fn(f64, f64) -> bool) -> Result<String, String> {
+fn waited(ran: &Ran, why: &str, expected: fn(&Usage, f64) -> bool) -> Result<String, String> {
     let usage = ran.played.usage(Side::Client);
     let (Some(usage), [_, Some(Ending::TimedOut)]) = (usage, ran.endings()) else {
         return Err(ran.ended());
@@ -298,5 +301,5 @@ fn waited(ran: &Ran, why: &str, expected: fn(f64, f64) -> bool) -> Result<String
          s: {why}",
         usage.elapsed.as_secs_f64()
     );
-    if expected(spent, waiting) { Ok(said) } else { Err(said) }
+    if expected(&usage, waiting) { Ok(said) } else { Err(said) }
 }

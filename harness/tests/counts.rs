@@ -17,23 +17,38 @@ skipped: Rust's library comes with rustup
 
 /// The script's functions, with what they need, and one stage.
 const SCRIPT: &str = r#"
-source <(sed -n '/^\(counts\|processor_time\|stage\|finish\)() {/,/^}/p' "$1")
+source <(sed -n '/^\(counts\|processor_time\|end_writers\|stage\|finish\)() {/,/^}/p' "$1")
 logs=$2 only='*' list=no passed=0 failed=0 skipped=0 summary=() failures=() names=() lacks=()
-stage "some tests" cat "$2/printed"
+stage "some tests" "${@:3}"
 finish
 "#;
 
-#[test]
-fn skipped_tests_are_counted_and_named() {
-    let folder =
-        Folder(std::env::temp_dir().join(format!("harness-counts-{}", std::process::id())));
+/// What a stage that runs a command of a shell with [`PRINTED`] as input ends in: whether well, and all that is said.
+fn stage(name: &str, line: &str) -> (bool, String) {
+    let name = format!("harness-counts-{name}-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(name));
     fs::create_dir(&folder.0).unwrap();
-    fs::write(folder.0.join("printed"), PRINTED).unwrap();
+    let printed = folder.0.join("printed");
+    fs::write(&printed, PRINTED).unwrap();
     let mut bash = Command::new("bash");
     bash.args(["-c", SCRIPT, "bash"]).arg(top().join("check")).arg(&folder.0);
-    let output = bash.output().unwrap();
+    let output = bash.args(["sh", "-c", line, "sh"]).arg(&printed).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), text + &String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_process_that_is_left_behind_fails() {
+    let (is_good, text) = stage("left", "sleep 1000 & cat \"$1\"");
+    assert!(!is_good, "{text}");
+    assert!(text.contains(" was left running: sleep 1000 \n"), "{text}");
+    assert!(text.contains("FAILED (status processes left)\n"), "{text}");
+}
+
+#[test]
+fn skipped_tests_are_counted_and_named() {
+    let (is_good, text) = stage("skipped", "cat \"$1\"");
+    assert!(is_good, "{text}");
     let (_, summary) = text.split_once("=== summary\n").unwrap();
     let lines: Vec<&str> = summary.lines().collect();
     assert!(lines[0].starts_with("some tests ") && lines[0].ends_with("  ok"), "{summary}");

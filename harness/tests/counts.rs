@@ -23,7 +23,8 @@ stage "some tests" "${@:3}"
 finish
 "#;
 
-/// What a stage that runs a command of a shell with [`PRINTED`] as input ends in: whether well, and all that is said.
+/// The end of a stage that runs a command of a shell with [`PRINTED`] as input: whether it is a good one, and all that is
+/// said.
 fn stage(name: &str, line: &str) -> (bool, String) {
     let name = format!("harness-counts-{name}-{}", std::process::id());
     let folder = Folder(std::env::temp_dir().join(name));

@@ -61,7 +61,7 @@ pub(crate) fn instead(time: impl FnOnce() -> Option<Duration>) -> Option<c_int> 
     sleep_strictly(time).map(status)
 }
 
-/// What calls that set `errno` return.
+/// Return value of calls that set `errno`.
 fn status(slept: Result<(), Duration>) -> c_int {
     slept.map_or_else(|_| fail(Errno::EINTR), |()| 0)
 }

@@ -41,6 +41,13 @@ pub struct Usage {
     pub peak_kib: u64,
 }
 
+impl Usage {
+    /// Processor time.
+    pub fn processor(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
 /// A note of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {

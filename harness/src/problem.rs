@@ -272,20 +272,20 @@ fn noticed(ran: &Ran) -> Result<String, String> {
     }
 }
 
-/// The least share of the time of waiting that counts as busy. The time in which other programs had the
-/// processors does, too.
+/// The least share of the time of waiting that counts as busy: the time in which the client ran, or was ready while others had
+/// the processors.
 const BUSY: f64 = 0.2;
 
 fn busy(ran: &Ran) -> Result<String, String> {
     waited(ran, "it asks for completions all the time", |usage, waiting| {
-        (usage.user + usage.system + usage.ready).as_secs_f64() >= BUSY * waiting
+        (usage.processor() + usage.ready).as_secs_f64() >= BUSY * waiting
     })
 }
 
 fn asleep(ran: &Ran) -> Result<String, String> {
     // All the time before the signal may have been work, with two threads.
     waited(ran, "it sleeps until a completion comes", |usage, waiting| {
-        (usage.user + usage.system).as_secs_f64() < 2.0 * STRIKE.as_secs_f64() + BUSY * waiting
+        usage.processor().as_secs_f64() < 2.0 * STRIKE.as_secs_f64() + BUSY * waiting
     })
 }
 
@@ -294,7 +294,7 @@ fn waited(ran: &Ran, why: &str, expected: fn(&Usage, f64) -> bool) -> Result<Str
     let (Some(usage), [_, Some(Ending::TimedOut)]) = (usage, ran.endings()) else {
         return Err(ran.ended());
     };
-    let spent = (usage.user + usage.system).as_secs_f64();
+    let spent = usage.processor().as_secs_f64();
     let waiting = usage.elapsed.saturating_sub(STRIKE).as_secs_f64();
     let said = format!(
         "the client took {spent:.2} s of processor time in {:.1} s, of which it waited {waiting:.1} \

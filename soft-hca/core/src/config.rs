@@ -354,14 +354,14 @@ pub fn spin() -> Option<Duration> {
 
 /// Whether it is to be said on standard error what goes wrong.
 pub fn explains() -> bool {
-    variable(EXPLAIN).is_some_and(|value| value != "0")
+    says(EXPLAIN, false)
 }
 
 /// Whether the program's polls may pass through the preloaded library. Not where data are damaged when a completion is
 /// polled: there a poll may bring them when that is done.
 pub fn is_hooked() -> bool {
     let damages = || faults(Vec::new()).is_ok_and(|plan| plan.damages());
-    variable(HOOK).is_none_or(|value| value != "0") && !damages()
+    says(HOOK, true) && !damages()
 }
 
 /// Whether calls of the program have faults on purpose: a library that counts them stands before the provider.
@@ -371,12 +371,12 @@ pub fn has_faults() -> bool {
 
 /// Whether a program's small sends may pass by the send queue.
 pub fn sends_at_once() -> bool {
-    is_hooked() && variable(AT_ONCE).is_none_or(|value| value != "0")
+    is_hooked() && says(AT_ONCE, true)
 }
 
 /// Whether the program may send to other hosts, and receive from them, in its own calls.
 pub fn runs_port() -> bool {
-    is_hooked() && variable(OWN_PORT).is_none_or(|value| value != "0") && strict().is_none()
+    is_hooked() && says(OWN_PORT, true) && strict().is_none()
 }
 
 /// How the program is to be run strictly, if it is: as unkind as the specification allows. What is no
@@ -389,7 +389,12 @@ pub fn strict() -> Option<Strict> {
 
 /// Whether sleeps of a program that is run strictly go by the fabric's clock.
 pub fn skips_sleeps() -> bool {
-    variable(SKIP_SLEEPS).is_some_and(|value| value != "0")
+    says(SKIP_SLEEPS, false)
+}
+
+/// Whether a variable says yes, with anything but 0; as told if it is not set.
+fn says(name: &str, otherwise: bool) -> bool {
+    variable(name).map_or(otherwise, |value| value != "0")
 }
 
 /// A variable that is not empty.

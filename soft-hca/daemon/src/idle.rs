@@ -31,8 +31,8 @@ struct Thread {
     times: u64,
 }
 
-/// Threads for which time passes: they run, as far as they can without a page that the system has to read, or sleep for a
-/// time of their own.
+/// Threads for which time passes: they run, or sleep for a time of their own. One in an uninterruptible sleep, such as for a
+/// page that the system reads, runs, too, although it has no processor then: nothing else has to happen for it to go on.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     /// Those that were at the last look.
@@ -76,8 +76,7 @@ impl Busy {
         }
         self.computing.retain(|pid, _| running.contains(pid));
         for pid in running {
-            let has_ns = system::processor_ns(pid).unwrap_or(0) as i64;
-            self.computing.entry(pid).or_insert(has_ns - passed_ns);
+            self.computing.entry(pid).or_insert_with(|| processor_ns(&[pid]) as i64 - passed_ns);
         }
     }
 
@@ -85,8 +84,7 @@ impl Busy {
     pub(crate) fn begin_anew(&mut self, now_ns: u64) {
         self.until_ns = now_ns;
         for (pid, had_ns) in &mut self.computing {
-            let has_ns = system::processor_ns(*pid).unwrap_or(0) as i64;
-            *had_ns = has_ns - self.passed_ns as i64;
+            *had_ns = processor_ns(&[*pid]) as i64 - self.passed_ns as i64;
         }
     }
 
@@ -323,9 +321,9 @@ mod tests {
         assert!(!busy.have_waited());
     }
 
-    /// So does a process, too, whose child has not begun its program yet, in `posix_spawn`.
+    /// In `posix_spawn` the parent is so until the child has begun its program.
     #[test]
-    fn no_time_passes_for_who_waits_for_the_system() {
+    fn no_time_passes_in_an_uninterruptible_sleep() {
         const SPAWN: &str = "import os, sys
 opens = [(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)]
 os.close(1)

@@ -22,23 +22,24 @@ unsafe extern "C-unwind" {
 /// The status of `thrd_sleep` after a signal.
 const INTERRUPTED: c_int = -1;
 
-/// Sleeps by the fabric's clock, if that is to be had. An error has the rest, after a signal.
-fn sleep_strictly(time: Option<Duration>) -> Option<Result<(), Duration>> {
-    let slept = keeping_errno(|| client::sleep(time?))?;
+/// Sleeps for a time by the fabric's clock, if there is one, and sleeps of this program are not the C library's. An error has
+/// the rest, after a signal.
+fn sleep_strictly(time: impl FnOnce() -> Option<Duration>) -> Option<Result<(), Duration>> {
+    if !client::skips_sleeps() {
+        return None;
+    }
+    let slept = keeping_errno(|| client::sleep(time()?))?;
     // SAFETY: nothing is held here.
     unsafe { pthread_testcancel() };
     Some(slept)
 }
 
-/// A time that can be slept for, if sleeps of this program are not the C library's.
+/// A time that can be slept for.
 ///
 /// # Safety
 ///
 /// `asked` is null or points to a time.
 pub(crate) unsafe fn time_of(asked: *const timespec) -> Option<Duration> {
-    if !client::skips_sleeps() {
-        return None;
-    }
     // SAFETY: the caller says so.
     system::duration(unsafe { asked.as_ref() }?)
 }
@@ -55,9 +56,8 @@ fn timeval(time: Duration) -> timeval {
     timeval { tv_sec: timespec.tv_sec, tv_usec: timespec.tv_nsec / 1000 }
 }
 
-/// Sleeps for a time, if there is one, and sleeps of this program are not the C library's: what calls that set `errno` return.
+/// [Sleeps](sleep_strictly), and gives what a call returns that sets `errno`.
 pub(crate) fn instead(time: impl FnOnce() -> Option<Duration>) -> Option<c_int> {
-    let time = if client::skips_sleeps() { time() } else { None };
     sleep_strictly(time).map(status)
 }
 
@@ -91,7 +91,7 @@ unsafe fn sleep_or(
 ) -> c_int {
     // SAFETY: the caller says so.
     unsafe {
-        match sleep_strictly(time_of(asked)) {
+        match sleep_strictly(|| time_of(asked)) {
             None => real(asked, left),
             Some(Ok(())) => 0,
             Some(Err(rest)) => {
@@ -121,12 +121,10 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     let is_until = flags & libc::TIMER_ABSTIME != 0;
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe {
-        let time = time_of(asked).filter(|_| passes.contains(&clock));
-        let time = if is_until {
-            time.zip(system::clock_ns(clock))
-                .map(|(until, now_ns)| until.saturating_sub(Duration::from_nanos(now_ns)))
-        } else {
-            time
+        let time = || {
+            let time = time_of(asked).filter(|_| passes.contains(&clock))?;
+            let begun_ns = if is_until { system::clock_ns(clock)? } else { 0 };
+            Some(time.saturating_sub(Duration::from_nanos(begun_ns)))
         };
         match sleep_strictly(time) {
             None => real::clock_nanosleep(clock, flags, asked, left),
@@ -152,8 +150,7 @@ pub unsafe extern "C-unwind" fn usleep(microseconds: useconds_t) -> c_int {
 /// `sleep(3)`
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
-    let time = client::skips_sleeps().then(|| Duration::from_secs(seconds.into()));
-    match sleep_strictly(time) {
+    match sleep_strictly(|| Some(Duration::from_secs(seconds.into()))) {
         // SAFETY: it takes any number.
         None => unsafe { real::sleep(seconds) },
         Some(Ok(())) => 0,
@@ -182,10 +179,10 @@ pub unsafe extern "C-unwind" fn select(
     exceptional: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
-    let is_sleep = client::skips_sleeps() && is_empty(count, [readable, writable, exceptional]);
+    let is_sleep = is_empty(count, [readable, writable, exceptional]);
     // SAFETY: the caller keeps this function's contract, which is that of the C library's.
     unsafe {
-        let time = timeout.as_ref().filter(|_| is_sleep).and_then(duration_of);
+        let time = || timeout.as_ref().filter(|_| is_sleep).and_then(duration_of);
         let Some(slept) = sleep_strictly(time) else {
             return real::select(count, readable, writable, exceptional, timeout);
         };

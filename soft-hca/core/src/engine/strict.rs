@@ -321,7 +321,7 @@ fn begin_ahead(
     let bytes = places.read(actor, &all).ok()?;
     let has_landed = lands && wqe.opcode == opcode::RDMA_WRITE;
     if has_landed {
-        strict_bytes::land(actor, [places.late(bytes.clone(), &all, (0, false))]);
+        strict_bytes::land(actor, [places.late(bytes.clone(), &all, 0, false)]);
     }
     Some(Ahead { index, bytes: Some(bytes), has_landed })
 }
@@ -359,7 +359,7 @@ fn finish(
         let Ok(bytes) = bytes else { return Bytes::Move };
         let due = actor.env.put_off_now_ns() + lands_after.unwrap_or(0);
         let is_relaxed = is_relaxed(actor.arena, requester, wqe);
-        let late = places.late(bytes, &left, (due, is_relaxed));
+        let late = places.late(bytes, &left, due, is_relaxed);
         if lands_after.is_some() {
             deferred.put_off.push((requester.qpn, due));
             transit.late.push(late);

@@ -129,7 +129,7 @@ impl<'a> Places<'a> {
         let mut pieces: Vec<_> = pieces.iter().map(before).collect();
         pieces.retain(|(_, length)| *length > 0);
         let bytes = self.read(actor, &pieces).ok()?;
-        Some(self.late(bytes, &pieces, (u64::MAX, false)))
+        Some(self.late(bytes, &pieces, u64::MAX, false))
     }
 
     /// Bytes of ours that go to pieces at the peer, one behind the other, at a time; whether they may pass others.
@@ -137,7 +137,8 @@ impl<'a> Places<'a> {
         &self,
         bytes: Vec<u8>,
         pieces: &[(u64, u64)],
-        (due_ns, is_relaxed): (u64, bool),
+        due_ns: u64,
+        is_relaxed: bool,
     ) -> Late {
         let mut to = SegmentList::new();
         for (start, length) in pieces {

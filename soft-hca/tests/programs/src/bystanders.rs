@@ -115,7 +115,7 @@ impl Bystanders {
         }
     }
 
-    /// Not by rping, whose two threads [race](crate::rping) at its end.
+    /// Connections by ucmatose: rping's two threads [race](crate::rping) at its end.
     fn connections(&self, place: &Place) {
         let line = |port| format!("ucmatose -b {LOCALHOST} -p {port} -C 3 -S 1000");
         self.pairs(place, 1, line, "-s", |port| place.listens(port));

@@ -14,8 +14,8 @@ fn is_timed(options: &str) -> bool {
     options.contains("-D")
 }
 
-/// Output without what perftest says, maybe in the middle of a row, where it cannot make out the frequency of the
-/// processor (`get_clock.c`), as on a machine that stands still at times.
+/// Output without perftest's doubts about the processor's frequency (`get_clock.c`), which may stand in the middle of a row:
+/// it has some on a machine that stands still at times.
 fn without_doubts(text: &str) -> String {
     const DOUBT: &str = "Correlation coefficient r^2: ";
     let mut parts = text.split(DOUBT);

@@ -148,7 +148,7 @@ impl Place {
         Program::new(line, circumstances(&mut command).spawn().unwrap(), file)
     }
 
-    /// A script that has the command behind it run in the fabric, whatever circumstances it is called in.
+    /// A script that runs its arguments as a command in the fabric, wherever it is called from.
     pub fn script(&self) -> PathBuf {
         let file = self.file(&self.unique("run"));
         let (by, options) = (self.by.join(" "), self.options.join(" "));

@@ -56,7 +56,7 @@ pub fn waits_for_itself(output: &str) -> bool {
     output.contains("wait for CONNECTED state") && output.contains("connect error -1")
 }
 
-/// Whether a program is rping (by others that run it, too), has done all the pings that its command
+/// Whether a program is rping (run by another program or not), has done all the pings that its command
 /// line (with `-C` and `-v`) asks for, and has failed for nothing but this reason.
 pub fn has_raced(line: &str, status: ExitStatus, output: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word != "rping").collect();

@@ -40,7 +40,7 @@ struct QueuePairDepth {
     requested: RequestedDepth,
     /// Sends that are in the queue: the oldest first.
     sends: VecDeque<Send>,
-    /// ReceiveQueue that are in the queue.
+    /// Receives that are in the queue.
     receives: u32,
     /// Receives that were posted ever.
     posted_receives: u32,
@@ -105,7 +105,7 @@ impl Depths {
         self.queue_pairs.get(&qpn).map_or(0, |queue_pair| queue_pair.posted_receives)
     }
 
-    /// Receives were posted to a queue.
+    /// So many receives were posted to a queue.
     pub(crate) fn posted(&mut self, queue: ReceiveQueue, count: usize) {
         let ReceiveQueue::Own(qpn) = queue else { return };
         if let Some(queue_pair) = self.queue_pairs.get_mut(&qpn) {

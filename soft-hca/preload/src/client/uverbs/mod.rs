@@ -153,7 +153,9 @@ impl UverbsFile {
     fn req_notify(&self, request: &request::ReqNotifyCq) -> Result<()> {
         if strict::is_on() {
             let index = self.handles.cqs().get(&request.cq_handle).map(|(cq, _)| cq.index());
-            index.into_iter().for_each(|index| strict::before_arming(self.process, index));
+            if let Some(index) = index {
+                strict::before_arming(self.process, index);
+            }
         }
         let cqs = self.handles.cqs();
         let (cq, _) = cqs.get(&request.cq_handle).ok_or(NO_CQ)?;
